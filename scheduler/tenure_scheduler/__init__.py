@@ -1,0 +1,1 @@
+"""The scheduler: one leader, and the duties that keep executions moving."""

@@ -1,0 +1,1 @@
+"""Workers: agents, their slots, and the running of tasks under a lease."""
