@@ -1,0 +1,1 @@
+"""What Tenure's values mean: states, needs, plain data, retries. Nothing here does I/O."""
