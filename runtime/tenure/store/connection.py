@@ -1,0 +1,136 @@
+"""Connecting to a server, and refusing one that could lose or delay what it is given.
+
+The client never sends a command twice by itself: only `scripts.py` knows which step may be sent again, and
+how often.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tenure.errors import InvalidInput, StoreUnreachable, UnsuitableServer
+
+OLDEST_VERSION: Final = (7, 0)
+
+_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+_HEALTH_CHECK_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a suitable server says about itself. The run id changes whenever it starts again."""
+
+    run_id: str
+    version: str
+
+
+def connect(url: str, *, client_name: str | None = None, socket_timeout: float = 5.0) -> redis.Redis:
+    """A client for `redis://`, `rediss://` or `unix://`. Nothing is sent before its first command.
+
+    `socket_timeout`, in seconds, bounds connecting and each answer; a blocking command must be shorter.
+    Raises InvalidInput if the URL cannot be read.
+    """
+    _check_url(url)
+    try:
+        return redis.Redis.from_url(
+            url,
+            client_name=client_name,
+            socket_timeout=socket_timeout,
+            socket_connect_timeout=socket_timeout,
+            # An idle connection is tried with a PING before a command is risked on it.
+            health_check_interval=_HEALTH_CHECK_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+            decode_responses=False,
+        )
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"server URL {without_password(url)!r} cannot be read: {error}") from error
+
+
+def check_server(client: redis.Redis, url: str) -> ServerFacts:
+    """Ask the server what it is, and refuse it if it does not suit.
+
+    Raises StoreUnreachable or UnsuitableServer; the message says what to change.
+    """
+    shown = without_password(url)
+    try:
+        return judge_server(client.info(), url)
+    except redis.AuthenticationError as error:
+        raise StoreUnreachable(
+            f"the server at {shown} refuses the user name or password: {error}; correct them in the URL"
+        ) from error
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise StoreUnreachable(
+            f"no server answers at {shown}: {error}; start it, correct the URL (flag or TENURE_REDIS_URL), "
+            "or give no URL to use the embedded server"
+        ) from error
+    except redis.ResponseError as error:
+        raise UnsuitableServer(
+            f"the server at {shown} does not say what it is: {error}; allow its user the INFO command"
+        ) from error
+
+
+def judge_server(info: Mapping[str, Any], url: str) -> ServerFacts:
+    """Read the answer to INFO; UnsuitableServer if the server must not be used.
+
+    Valkey reports the Redis version it is compatible with as `redis_version`.
+    INFO serves where managed services forbid CONFIG.
+    """
+    shown = without_password(url)
+    version = str(info.get("redis_version", ""))
+    if _version_number(version) < OLDEST_VERSION:
+        raise UnsuitableServer(
+            f"the server at {shown} is version {version or 'unknown'}; "
+            "use Redis 7.0 or newer, or Valkey 7.2 or newer"
+        )
+    mode = info.get("redis_mode", "standalone")
+    if mode != "standalone" or info.get("cluster_enabled"):
+        raise UnsuitableServer(
+            f"the server at {shown} runs in {mode} mode, which RQ's keys do not allow; "
+            "use a single primary, with replicas if you like"
+        )
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise UnsuitableServer(
+            f"the server at {shown} may evict keys (maxmemory-policy {policy}), which loses executions; run "
+            f"`redis-cli -u {shown} CONFIG SET maxmemory-policy noeviction` and put it in its configuration"
+        )
+    return ServerFacts(run_id=str(info["run_id"]), version=version)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown, readable or not."""
+    shown = re.sub(r"(://[^:@/]*)?:(?!//)[^@]*@", r"\1:***@", url)
+    return re.sub(r"(?<=password=)[^&]*", "***", shown)
+
+
+def _check_url(url: str) -> None:
+    shown = without_password(url)
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in _SCHEMES:
+        raise InvalidInput(
+            f"server URL {shown!r} must begin with redis://, rediss:// or unix://, "
+            "for example redis://localhost:6379/0"
+        )
+    try:
+        path = urlsplit(url).path
+    except ValueError as error:
+        raise InvalidInput(f"server URL {shown!r} cannot be read: {error}") from error
+    # The client takes an unreadable database number for 0.
+    if scheme != "unix" and not re.fullmatch(r"/?\d*", path):
+        raise InvalidInput(f"server URL {shown!r} names database {path[1:]!r}; it must be a number")
+    if scheme == "unix" and not path:
+        raise InvalidInput(f"server URL {shown!r} names no socket, for example unix:///run/redis.sock")
+
+
+def _version_number(version: str) -> tuple[int, ...]:
+    """The first two parts as numbers; (0, 0) if there are none, so that an odd server is refused."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

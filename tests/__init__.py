@@ -1,0 +1,1 @@
+"""The tests of Tenure; folders below mirror the code."""

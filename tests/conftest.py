@@ -1,0 +1,40 @@
+"""One embedded server for the whole run, and a namespace of its own for each test."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import redis
+
+from tenure.embedded import EmbeddedServer
+from tenure.store.connection import connect
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer.attach(tmp_path_factory.mktemp("server")) as attached:
+        yield attached
+
+
+@pytest.fixture
+def url(server: EmbeddedServer) -> str:
+    return server.url
+
+
+@pytest.fixture
+def redis_client(url: str) -> Iterator[redis.Redis]:
+    with closing(connect(url, client_name="test")) as client:
+        yield client
+
+
+@pytest.fixture
+def namespace(redis_client: redis.Redis) -> Iterator[str]:
+    """A namespace nobody else uses; its keys, and RQ's keys for it, go when the test ends."""
+    name = f"t{secrets.token_hex(4)}"
+    yield name
+    for pattern in (f"{name}:*", f"rq:queue:{name}-*", f"rq:job:{name}-*"):
+        for key in redis_client.scan_iter(match=pattern, count=1000):
+            redis_client.unlink(key)
