@@ -1,0 +1,137 @@
+"""What one slot can really use, as told by whoever provisions it. Never guessed from the host.
+
+What is left out is unknown, and an unknown fact satisfies no explicit need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import ClassVar, Final, Self
+
+from tenure.errors import InvalidInput
+from tenure.model.facts import LABEL, RESOURCE, Facts, read_pairs
+from tenure.model.needs import Needs, read_image_reference
+from tenure.model.quantity import Quantity
+
+PREFIX: Final = "TENURE_ALLOCATION_"
+_VARIABLES: Final[Mapping[str, str]] = {
+    "CPU": "cpu",
+    "MEMORY": "memory",
+    "EPHEMERAL_STORAGE": "ephemeral_storage",
+    "GPU": "gpu",
+    "PLATFORM": "platform",
+    "IMAGE": "image.reference",
+    "IMAGE_MANIFEST_DIGEST": "image.manifest_digest",
+    "IMAGE_ID": "image.image_id",
+}
+#: Variables with a comma-separated list, for names that no variable can spell.
+_LISTS: Final[Mapping[str, str]] = {"LABELS": LABEL, "RESOURCES": RESOURCE}
+
+_DIGEST: Final = re.compile(r"[a-z0-9+._-]+:[0-9a-f]{32,128}")
+_IMAGE_ID: Final = re.compile(r"[^\s,]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """The image a slot runs in.
+
+    Only `manifest_digest` satisfies a pinned digest: a reference may have been moved, or name an index of
+    several manifests. `image_id` is for diagnosis and proves nothing.
+    """
+
+    reference: str | None = None
+    manifest_digest: str | None = None
+    image_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reference is not None:
+            read_image_reference(self.reference)
+        for name, pattern in (("manifest_digest", _DIGEST), ("image_id", _IMAGE_ID)):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and pattern.fullmatch(value)):
+                raise InvalidInput(f"image.{name}: {value!r} cannot be read; write it as in 'sha256:0123...'")
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Allocation(Facts):
+    """The facts of one slot; as `Needs`, except that zero is a fact and that `image` has three parts.
+
+    `image` also takes a bare reference, or a mapping with the parts of `Image`.
+    """
+
+    image: Image | None
+
+    word: ClassVar[str] = "allocations"
+    example: ClassVar[str] = "cpu=2,memory=4Gi,platform=linux/amd64,label.zone=eu"
+    zero_counts: ClassVar[bool] = True
+    properties: ClassVar[tuple[str, ...]] = Needs.properties
+
+    def __init__(
+        self,
+        *,
+        cpu: Quantity | None = None,
+        memory: Quantity | None = None,
+        ephemeral_storage: Quantity | None = None,
+        gpu: Quantity | None = None,
+        resources: Mapping[str, Quantity] | None = None,
+        platform: str | None = None,
+        image: Image | Mapping[str, str] | str | None = None,
+        label: Mapping[str, str] | None = None,
+    ) -> None:
+        self._set(
+            cpu=cpu,
+            memory=memory,
+            ephemeral_storage=ephemeral_storage,
+            gpu=gpu,
+            resources=resources,
+            platform=platform,
+            label=label,
+        )
+        object.__setattr__(self, "image", None if image is None else _read_image(image))
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read `TENURE_ALLOCATION_CPU`, `..._MEMORY`, `..._LABELS=zone=eu,disk=ssd`, and so on.
+
+        Raises:
+            InvalidInput: a value that cannot be read, or a variable with this prefix that is not known.
+        """
+        texts: dict[str, str] = {}
+        for variable, text in environment.items():
+            if not variable.startswith(PREFIX) or not text.strip():
+                continue
+            suffix = variable.removeprefix(PREFIX)
+            if suffix in _VARIABLES:
+                texts[_VARIABLES[suffix]] = text.strip()
+            elif suffix in _LISTS:
+                pairs = read_pairs(text, variable, "a=1,b=2")
+                texts |= {_LISTS[suffix] + name: value for name, value in pairs.items()}
+            else:
+                known = ", ".join([*_VARIABLES, *_LISTS])
+                raise InvalidInput(f"{variable} is not known; after {PREFIX} there may be {known}")
+        return cls.from_texts(texts)
+
+    def _image_texts(self) -> dict[str, str | None]:
+        if self.image is None:
+            return {}
+        return {f"image.{part.name}": getattr(self.image, part.name) for part in fields(Image)}
+
+
+def _read_image(value: object) -> Image | None:
+    match value:
+        case Image():
+            image = value
+        case str():
+            image = Image(reference=value)
+        case Mapping():
+            known = {part.name for part in fields(Image)}
+            if unknown := [name for name in value if name not in known]:
+                raise InvalidInput(
+                    f"image.{unknown[0]} is no part of an image; there are {', '.join(sorted(known))}"
+                )
+            image = Image(**value)
+        case _:
+            raise InvalidInput(f"image: {value!r} is no image; give its reference or its parts")
+    return None if image == Image() else image

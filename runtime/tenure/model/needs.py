@@ -1,0 +1,89 @@
+"""What a task requires of the slot it runs in. What is left out is unspecified, not zero."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import ClassVar, Final
+
+from tenure.errors import InvalidInput
+from tenure.model.facts import Facts
+from tenure.model.quantity import Quantity
+
+_REFERENCE: Final = re.compile(r"[^\s,=@]+(?:@[a-z0-9+._-]+:[0-9a-f]{32,128})?")
+_BARE_DIGEST: Final = re.compile(r"sha(?:256|384|512):[0-9a-f]{32,128}")
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Needs(Facts):
+    """The needs of a recipe, scope, task or job: `Needs(cpu="500m", memory="8Gi", label={"zone": "eu"})`.
+
+    `cpu` is in cores, `memory` and `ephemeral_storage` in bytes, `gpu` and `resources` are counts, all read
+    as Kubernetes quantities. `platform` is os/arch with an optional variant. `image` is a tag reference or
+    pins a digest with `name@sha256:...`.
+
+    Raises:
+        InvalidQuantity: an amount that is malformed, not exact, too large, or not above zero.
+        InvalidInput: any other property that cannot be read.
+    """
+
+    image: str | None
+
+    word: ClassVar[str] = "needs"
+    example: ClassVar[str] = "cpu=2,memory=4Gi,platform=linux/amd64,label.zone=eu"
+    zero_counts: ClassVar[bool] = False
+    properties: ClassVar[tuple[str, ...]] = (
+        "cpu",
+        "memory",
+        "ephemeral_storage",
+        "gpu",
+        "resources",
+        "platform",
+        "image",
+        "label",
+    )
+
+    def __init__(
+        self,
+        *,
+        cpu: Quantity | None = None,
+        memory: Quantity | None = None,
+        ephemeral_storage: Quantity | None = None,
+        gpu: Quantity | None = None,
+        resources: Mapping[str, Quantity] | None = None,
+        platform: str | None = None,
+        image: str | None = None,
+        label: Mapping[str, str] | None = None,
+    ) -> None:
+        self._set(
+            cpu=cpu,
+            memory=memory,
+            ephemeral_storage=ephemeral_storage,
+            gpu=gpu,
+            resources=resources,
+            platform=platform,
+            label=label,
+        )
+        object.__setattr__(self, "image", None if image is None else read_image_reference(image))
+
+    def _image_texts(self) -> dict[str, str | None]:
+        return {"image": self.image}
+
+
+NO_NEEDS: Final = Needs()
+
+
+def overlay(*layers: Needs) -> Needs:
+    """Lay needs over each other, property by property: the later layer wins, with more or with less."""
+    return reduce(Needs.overlaid_by, layers, NO_NEEDS)
+
+
+def read_image_reference(value: object) -> str:
+    """Return an image reference, with or without a digest, as it was given. Raises `InvalidInput`."""
+    if isinstance(value, str) and _REFERENCE.fullmatch(value) and not _BARE_DIGEST.fullmatch(value):
+        return value
+    raise InvalidInput(
+        f"image: {value!r} is no image reference; write 'host/name:tag', or 'host/name@sha256:...' to pin"
+    )
