@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 import msgpack
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from tenure.errors import InvalidInput, Malformed, NotPlainData, PayloadTooLarge
@@ -129,7 +129,7 @@ def _cached_adapter(annotation: Any) -> TypeAdapter[Any] | None:
 def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
     try:
         return TypeAdapter(annotation)
-    except PydanticUserError:
+    except (PydanticUserError, PydanticUndefinedAnnotation):
         # No schema for this type. Its values have to be plain then, and are told so one by one.
         return None
 

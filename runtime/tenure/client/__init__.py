@@ -1,0 +1,1 @@
+"""The client: start executions, watch them, and ask why they wait."""

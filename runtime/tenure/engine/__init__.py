@@ -1,0 +1,1 @@
+"""The engine: definitions, replay, placement, and the driver that works through leases."""

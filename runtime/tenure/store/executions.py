@@ -1,0 +1,263 @@
+"""Starting executions and reading what is stored about them, by parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgpack
+import redis
+
+from tenure.errors import Malformed
+from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason, is_terminal
+from tenure.store.answers import StartAnswer
+from tenure.store.keys import RECIPE, Keys
+from tenure.store.scripts import Scripts
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewExecution:
+    """All that `start.lua` stores."""
+
+    instance: str
+    execution: str
+    nonce: str
+    recipe: str
+    version: str
+    input_hash: str
+    params: bytes
+    correlation: str
+    band: int
+    needs: Mapping[str, Any]
+    sources: Mapping[str, str]
+    base_needs: Mapping[str, Any]
+    job_needs: Mapping[str, Any]
+    candidates: Sequence[tuple[str, int]]
+    registry: int
+    crash_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredExecution:
+    """The header of an execution and the records of its capabilities, read in one transaction."""
+
+    instance: str
+    id: str
+    status: ExecutionStatus
+    recipe: str
+    version: str
+    correlation: str
+    priority_band: int
+    created_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str | None
+    records: Mapping[str, Record]
+    attempts: Sequence[Record]
+    job_needs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return is_terminal(self.status)
+
+    @property
+    def capabilities(self) -> dict[str, Record]:
+        """The records without the recipe's own."""
+        return {name: record for name, record in self.records.items() if name != RECIPE}
+
+    @property
+    def reason(self) -> WaitingReason | None:
+        """Why it is not finished; None when it is."""
+        if self.is_terminal:
+            return None
+        return WaitingReason.first(
+            WaitingReason.of(RouteIndex(r["where"])) for r in self.records.values() if r.get("where")
+        )
+
+
+class Executions:
+    """The executions of one namespace."""
+
+    def __init__(self, client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._keys = keys
+        self._cap = events_kept
+
+    def start(self, new: NewExecution) -> StartAnswer:
+        """Create an execution with its recipe route, or say why not."""
+        header = {
+            "instance": new.instance,
+            "id": new.execution,
+            "recipe": new.recipe,
+            "version": new.version,
+            "input_hash": new.input_hash,
+            "correlation": new.correlation,
+            "band": new.band,
+            "base_needs": msgpack.packb(dict(new.base_needs)),
+            "job_needs": msgpack.packb(dict(new.job_needs)),
+            "schema": 1,
+        }
+        reply = self._scripts.call(
+            "start",
+            {
+                "instance": new.instance,
+                "execution": new.execution,
+                "nonce": new.nonce,
+                "header": [part for item in header.items() for part in item],
+                "input_hash": new.input_hash,
+                "recipe": new.recipe,
+                "band": new.band,
+                "params": new.params,
+                "needs": dict(new.needs),
+                "sources": dict(new.sources),
+                "candidates": [list(c) for c in new.candidates],
+                "crash_limit": new.crash_limit,
+                "registry": new.registry,
+                "cap": self._cap,
+            },
+        )
+        return StartAnswer(reply["answer"])
+
+    def get(self, instance: str, execution: str) -> StoredExecution | None:
+        """Everything about one execution but its payloads.
+
+        Raises:
+            Malformed: what is stored cannot be read; the bytes are kept.
+        """
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.hgetall(self._keys("execution", instance, execution))
+            pipe.hgetall(self._keys("records", instance, execution))
+            pipe.lrange(self._keys("attempts", instance, execution), 0, -1)
+            header, records, attempts = pipe.execute()
+        if not header:
+            return None
+        return _stored(instance, execution, header, records, attempts)
+
+    def headers(self, instance: str, ids: Sequence[str]) -> list[StoredExecution]:
+        """Headers with the recipe's record only, in the order asked for; those that are gone are left out."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for execution in ids:
+                pipe.hgetall(self._keys("execution", instance, execution))
+                pipe.hgetall(self._keys("records", instance, execution))
+            rows = pipe.execute()
+        return [
+            _stored(instance, execution, rows[2 * n], rows[2 * n + 1], [])
+            for n, execution in enumerate(ids)
+            if rows[2 * n]
+        ]
+
+    def ids(self, instance: str, *, newest_first: bool = True, page: int = 200) -> Iterator[str]:
+        """Ids of the instance's executions, by creation."""
+        key, offset = self._keys("listing", instance), 0
+        while True:
+            rows = (self._client.zrevrange if newest_first else self._client.zrange)(key, offset, offset + page - 1)
+            yield from (row.decode() for row in rows)
+            if len(rows) < page:
+                return
+            offset += page
+
+    def replay_parts(self, instance: str, execution: str) -> tuple[dict[str, Record], dict[str, bytes]]:
+        """What a replay needs: every record, and every result by capability.
+
+        Records are read before results, so a record that says completed has its result.
+        """
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.hgetall(self._keys("records", instance, execution))
+            pipe.hgetall(self._keys("results", instance, execution))
+            records, results = pipe.execute()
+        where = f"execution {execution}"
+        return _unpack_records(records, where), {name.decode(): raw for name, raw in results.items()}
+
+    def result(self, instance: str, execution: str, capability: str = RECIPE) -> bytes | None:
+        """The recorded result of a capability, or of the whole execution."""
+        raw: bytes | None = self._client.hget(self._keys("results", instance, execution), capability)
+        return raw
+
+    def group_open(self, instance: str, execution: str, ordinal: int) -> int:
+        """How many members of a map are open."""
+        return int(self._client.scard(self._keys("group_open", instance, execution, ordinal)))
+
+    def group_opened(self, instance: str, execution: str, ordinal: int) -> tuple[int, int]:
+        """How many members of a map have been opened, and how many there are."""
+        raw = self._client.hget(self._keys("groups", instance, execution), str(ordinal))
+        if raw is None:
+            return 0, 0
+        group = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
+        return int(group["next"]), int(group["size"])
+
+    def route_record(self, instance: str, execution: str, capability: str) -> Record | None:
+        """One record."""
+        raw = self._client.hget(self._keys("records", instance, execution), capability)
+        return None if raw is None else _unpack(raw, f"execution {execution}")
+
+    def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str]]:
+        """The record of each (instance, execution, capability), with the recipe's `name@version`."""
+        with self._client.pipeline(transaction=False) as pipe:
+            for instance, execution, capability in members:
+                pipe.hget(self._keys("records", instance, execution), capability)
+                pipe.hmget(self._keys("execution", instance, execution), "recipe", "version")
+            rows = pipe.execute()
+        found: list[tuple[Record | None, str]] = []
+        for n, (_, execution, _) in enumerate(members):
+            raw, (recipe, version) = rows[2 * n], rows[2 * n + 1]
+            record = None if raw is None or recipe is None else _unpack(raw, f"execution {execution}")
+            found.append((record, "" if record is None else f"{recipe.decode()}@{version.decode()}"))
+        return found
+
+
+def _stored(
+    instance: str, execution: str, header: Mapping[bytes, bytes], records: Mapping[bytes, bytes], attempts: Any
+) -> StoredExecution:
+    where = f"execution {execution}"
+    try:
+        if int(header[b"schema"]) != 1:
+            raise Malformed(
+                f"{where} was written by a newer Tenure (schema {int(header[b'schema'])}); upgrade this process"
+            )
+        return StoredExecution(
+            instance=instance,
+            id=execution,
+            status=ExecutionStatus(header[b"status"].decode()),
+            recipe=header[b"recipe"].decode(),
+            version=header[b"version"].decode(),
+            correlation=header[b"correlation"].decode(),
+            priority_band=int(header[b"band"]),
+            created_at=moment(int(header[b"created_at"])),
+            started_at=_maybe(header.get(b"started_at")),
+            completed_at=_maybe(header.get(b"completed_at")),
+            error=header[b"error"].decode("utf-8", "replace") if b"error" in header else None,
+            records=_unpack_records(records, where),
+            attempts=[_unpack(raw, where) for raw in attempts],
+            job_needs=_unpack(header[b"job_needs"], where),
+        )
+    except (KeyError, ValueError, UnicodeDecodeError) as error:
+        raise Malformed(f"{where}: its header cannot be read ({error}); the bytes are kept") from error
+
+
+def _unpack_records(records: Mapping[bytes, bytes], where: str) -> dict[str, Record]:
+    return {name.decode(): _unpack(raw, where) for name, raw in records.items()}
+
+
+def _unpack(raw: bytes, where: str) -> dict[str, Any]:
+    try:
+        value = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise Malformed(f"{where}: a record cannot be read ({error}); the bytes are kept") from error
+    if not isinstance(value, dict):
+        raise Malformed(f"{where}: a record is not a table; the bytes are kept")
+    return value
+
+
+def moment(ms: int) -> datetime:
+    """An aware datetime from ms of the store's clock."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _maybe(raw: bytes | None) -> datetime | None:
+    return None if raw is None else moment(int(raw))

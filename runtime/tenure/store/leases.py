@@ -1,0 +1,195 @@
+"""What a slot asks of the store: claim, start, step, retry, give back. Each call is one atomic script.
+
+Requests are numbered per slot life. A resend gets its first answer; once the agent has abandoned the life,
+every request of it is refused, also one that was still on its way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tenure.errors import LeaseLost, Unconfirmed
+from tenure.store.answers import (
+    ClaimAnswer,
+    MarkStartedAnswer,
+    ReportAnswer,
+    RescheduleAnswer,
+    RetryAnswer,
+    StepAnswer,
+    WriteParamsAnswer,
+)
+from tenure.store.grants import Grant, Holder, StepReply
+from tenure.store.keys import RECIPE
+from tenure.store.scripts import Scripts
+
+
+class SlotLeases:
+    """The calls of one slot life. Threads of the slot may share it; requests stay in order."""
+
+    def __init__(self, scripts: Scripts, holder: Holder, *, events_kept: int) -> None:
+        self._scripts = scripts
+        self._cap = events_kept
+        self._order = threading.Lock()
+        self._request = 0
+        self.holder = holder
+        #: The RQ job this slot is running; grants rewrite its title.
+        self.ticket: str | None = None
+
+    def claim(self, ticket: str | None) -> Grant | None:
+        """Claim the best waiting route of the slot's queue, woken by `ticket`."""
+        self.ticket = ticket
+        reply = self._ordered("claim", {})
+        return Grant.from_reply(reply["grant"]) if reply["answer"] is ClaimAnswer.GRANTED else None
+
+    def mark_started(self, grant: Grant) -> None:
+        """Say that user code starts now.
+
+        Raises:
+            LeaseLost: the route is somebody else's; user code must not run.
+        """
+        reply = self._ordered("mark_started", _route(grant))
+        if reply["answer"] is not MarkStartedAnswer.STARTED:
+            raise _lost(grant)
+
+    def step(
+        self,
+        *,
+        instance: str,
+        execution: str,
+        settle: Mapping[str, Any] | None = None,
+        recipe: Mapping[str, Any] | None = None,
+        values: Sequence[Mapping[str, Any]] = (),
+        ordinals: int | None = None,
+        claim: bool = False,
+    ) -> StepReply:
+        """Settle what ran, let the recipe go on, take what comes next (`step.lua`).
+
+        Raises:
+            LeaseLost: nothing was changed; what ran has another owner, or the execution has ended.
+        """
+        reply = self._ordered(
+            "step",
+            {
+                "instance": instance,
+                "execution": execution,
+                "settle": settle,
+                "recipe": recipe,
+                "values": list(values),
+                "ordinals": ordinals,
+                "claim": claim or None,
+            },
+        )
+        if reply["answer"] is StepAnswer.LEASE_LOST:
+            subject = settle["capability"] if settle else RECIPE
+            raise LeaseLost(f"execution {execution}: the lease on {subject} is lost; its result was not recorded")
+        return StepReply.from_reply(reply)
+
+    def retry(
+        self, grant: Grant, *, error: str, error_type: str, delay_ms: int, in_place_ms: int, claim: bool
+    ) -> tuple[bool, Grant | None]:
+        """Record a failed attempt. Says whether to run the next one in place, and what else was claimed.
+
+        Raises:
+            LeaseLost: the attempt was not recorded; the route is somebody else's.
+        """
+        reply = self._ordered(
+            "retry",
+            {
+                **_route(grant),
+                "error": error,
+                "error_type": error_type,
+                "delay": delay_ms,
+                "in_place": in_place_ms,
+                "claim": claim or None,
+            },
+        )
+        if reply["answer"] is RetryAnswer.LEASE_LOST:
+            raise _lost(grant)
+        other = reply.get("grant")
+        return reply["answer"] is RetryAnswer.IN_PLACE, Grant.from_reply(other) if other else None
+
+    def reschedule(
+        self,
+        grant: Grant,
+        *,
+        reason: str,
+        avoid: bool = False,
+        mismatches: Sequence[str] = (),
+        allocation: str = "",
+    ) -> str:
+        """Give a route back untouched; returns the index it is in now.
+
+        Raises:
+            LeaseLost: it was not ours to give, or user code had started.
+        """
+        reply = self._ordered(
+            "reschedule",
+            {
+                **_route(grant),
+                "reason": reason,
+                "avoid": avoid or None,
+                "mismatches": list(mismatches),
+                "allocation": allocation,
+            },
+        )
+        if reply["answer"] is not RescheduleAnswer.RESCHEDULED:
+            raise _lost(grant)
+        return str(reply["where"])
+
+    def write_params(self, *, instance: str, execution: str, token: int, params: Sequence[Any]) -> None:
+        """Write a chunk of a map's parameters: capability, bytes, capability, bytes, ...
+
+        Raises:
+            LeaseLost: the recipe lease is somebody else's.
+        """
+        reply = self._scripts.call(
+            "write_params",
+            {"instance": instance, "execution": execution, "token": token, "params": list(params)},
+        )
+        if reply["answer"] is WriteParamsAnswer.LEASE_LOST:
+            raise LeaseLost(f"execution {execution}: the recipe lease is lost")
+
+    def report(self, grant: Grant, *, progress: Sequence[Any] | None = None, message: str = "") -> None:
+        """Record progress (done, total, message) or a line of log.
+
+        Raises:
+            LeaseLost: the task runs on without a lease; whatever it does is not recorded.
+        """
+        arguments = {**_route(grant), "progress": list(progress) if progress else None, "message": message}
+        if self._scripts.call("report", {**arguments, "cap": self._cap})["answer"] is ReportAnswer.LEASE_LOST:
+            raise _lost(grant)
+
+    def _ordered(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        with self._order:
+            self._request += 1
+            reply = self._scripts.call(
+                name,
+                {
+                    **self.holder.arguments(),
+                    **arguments,
+                    "cap": self._cap,
+                    "ticket": self.ticket,
+                    "request": self._request,
+                },
+            )
+        if reply["answer"] in (ClaimAnswer.CLOSED, ClaimAnswer.SUPERSEDED):
+            raise Unconfirmed(f"slot life {self.holder.life} was abandoned by its agent; nothing was changed")
+        return reply
+
+
+def _route(grant: Grant) -> dict[str, Any]:
+    return {
+        "instance": grant.instance,
+        "execution": grant.execution,
+        "capability": grant.capability,
+        "token": grant.token,
+    }
+
+
+def _lost(grant: Grant) -> LeaseLost:
+    return LeaseLost(
+        f"execution {grant.execution}: the lease on {grant.capability} (token {grant.token}) is lost; "
+        "whoever took it over goes on, nothing of this attempt was recorded"
+    )

@@ -1,0 +1,98 @@
+-- What a slot is told of the route it was granted, and how the best route of a queue is claimed.
+
+local function describe(instance, execution, capability, record)
+  local grant_ = {
+    instance = instance, execution = execution, capability = capability, token = record.token,
+    attempt = record.attempt, crashes = record.crashes, task = record.task, effects = record.effects,
+    needs = record.needs, ordinal = record.ordinal, index = record.index, invocation = record.invocation,
+    title = title(record), revision = record.revision,
+  }
+  if capability == Recipe then
+    local h = redis.call('HMGET', Key.execution(instance, execution), 'recipe', 'version', 'correlation', 'job_needs',
+      'ordinals')
+    grant_.recipe, grant_.version, grant_.correlation = h[1], h[2], h[3] or nil
+    grant_.job_needs = h[4] and cmsgpack.unpack(h[4]) or nil
+    grant_.ordinals = tonumber(h[5] or '0')
+  end
+  return grant_
+end
+
+-- Lease a recipe route: a new frame begins, so the live frame of anybody else is void.
+local function lease_recipe(instance, execution, record, holder)
+  grant(member(instance, execution, Recipe), record, holder)
+  record.frame, record.invocation, record.awaits = record.token, Invocation.started, nil
+  local header = Key.execution(instance, execution)
+  local status = redis.call('HGET', header, 'status')
+  if status == Execution.pending then
+    redis.call('HSET', header, 'status', Execution.running, 'started_at', now)
+    become(record, Capability.running)
+    record.started_at = now
+    emit(instance, execution, 'execution_' .. Execution.running, nil, {})
+  end
+  save(instance, execution, Recipe, record)
+  emit(instance, execution, 'replay', Recipe, { token = record.token, session = holder.session })
+end
+
+local function lease_task(instance, execution, capability, record, holder)
+  grant(member(instance, execution, capability), record, holder)
+  record.invocation = Invocation.claimed
+  save(instance, execution, capability, record)
+  emit(instance, execution, Invocation.claimed, capability,
+    { attempt = record.attempt, token = record.token, session = holder.session })
+end
+
+-- Keep RQ's queue as long as the backlog: the claimed route's ticket leaves with it, and a ticket that some
+-- other route brought takes that route's place. `ticket` is the RQ job that runs here.
+local function exchange_tickets(queue, route, record, ticket, popped)
+  local spent = popped and ticket or redis.call('LPOP', Key.tickets(queue))
+  if spent and spent ~= record.ticket then
+    local other_route = redis.call('HGET', Key.ticket(spent), 'route')
+    if other_route and record.ticket and redis.call('EXISTS', Key.ticket(record.ticket)) == 1 then
+      local i, e, c = split(other_route)
+      local other = i and load(i, e, c)
+      if other and other.where == Where.waiting and other.ticket == spent then
+        other.ticket = record.ticket
+        redis.call('HSET', Key.ticket(record.ticket), 'route', other_route, 'description', title(other))
+        save(i, e, c, other)
+      end
+    end
+  end
+  if spent and not popped then redis.call('DEL', Key.ticket(spent)) end
+  if ticket and redis.call('EXISTS', Key.ticket(ticket)) == 1 then
+    redis.call('HSET', Key.ticket(ticket), 'route', route, 'description', title(record))
+  end
+  record.ticket = nil
+end
+
+-- The best waiting route of the holder's queue, leased. Entries that are not true any more are dropped.
+local function claim_best(holder, popped)
+  if redis.call('HGET', Key.session(holder.session), 'state') ~= Session.ready then return nil end
+  for _ = 1, 50 do
+    local route = redis.call('ZRANGE', Key.waiting(holder.queue), 0, 0)[1]
+    if not route then return nil end
+    local instance, execution, capability = split(route)
+    local record = instance and load(instance, execution, capability)
+    if record and record.where == Where.waiting and record.queue == holder.queue then
+      exchange_tickets(holder.queue, route, record, holder.ticket, popped)
+      if capability == Recipe then
+        lease_recipe(instance, execution, record, holder)
+      else
+        lease_task(instance, execution, capability, record, holder)
+      end
+      return describe(instance, execution, capability, record)
+    end
+    redis.call('ZREM', Key.waiting(holder.queue), route)
+  end
+end
+
+local function claim_or_rest(holder, popped)
+  local granted = claim_best(holder, popped)
+  if not granted then redis.call('SADD', Key.queue_idle(holder.queue), holder.life) end
+  return granted
+end
+
+-- Whether some route that waits in this queue is more urgent than `band`.
+local function outranked(queue, band)
+  local best = redis.call('ZRANGE', Key.waiting(queue), 0, 0, 'WITHSCORES')[2]
+  return best ~= nil and math.floor(tonumber(best) / BAND) < band
+end

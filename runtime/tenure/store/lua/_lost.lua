@@ -1,0 +1,82 @@
+-- What becomes of a route whose holder is gone: by abandonment, or by a lease that lapsed.
+--
+-- Elapsed time proves nothing about a run that had started: a `once` task becomes UNKNOWN (G7). A claim
+-- without a start mark is proven not started, under the same run of the server only.
+
+local function put_down(instance, execution, header, capability, record, cause)
+  redis.call('RPUSH', Key.attempts(instance, execution), cmsgpack.pack({
+    capability = capability, attempt = record.attempt, started_at = record.started_at, ended_at = now,
+    outcome = 'lost', cause = cause, session = record.session, life = record.life, token = record.token,
+  }))
+  emit(instance, execution, 'lost', capability, { attempt = record.attempt, cause = cause, token = record.token })
+end
+
+local function causes(instance, execution, capability)
+  local list = {}
+  for _, raw in ipairs(redis.call('LRANGE', Key.attempts(instance, execution), 0, -1)) do
+    local attempt = cmsgpack.unpack(raw)
+    if attempt.capability == capability and attempt.outcome == 'lost' then list[#list + 1] = attempt.cause end
+  end
+  return table.concat(list, '; ')
+end
+
+local function lose_recipe(instance, execution, header, record, cause, charged)
+  if charged then
+    put_down(instance, execution, header, Recipe, record, cause)
+    record.crashes = record.crashes + 1
+    record.attempt = record.attempt + 1
+  end
+  record.frame = nil
+  if record.crashes >= record.crash_limit then
+    save(instance, execution, Recipe, record)
+    return finish(instance, execution, header, Execution.failed, {
+      recipe_status = Capability.failed,
+      error = 'the recipe killed ' .. record.crashes .. ' slots: ' .. causes(instance, execution, Recipe),
+    })
+  end
+  if record.where == Where.leased then
+    dispatch(instance, execution, Recipe, record)
+  else
+    save(instance, execution, Recipe, record)
+  end
+end
+
+local function lose_started(instance, execution, header, capability, record, cause, charged)
+  put_down(instance, execution, header, capability, record, cause)
+  if record.effects == Effects.once then
+    local route = member(instance, execution, capability)
+    release(route, record)
+    record.invocation, record.cause = Invocation.unknown, cause
+    move(route, record, Where.unknown, now)
+    save(instance, execution, capability, record)
+    emit(instance, execution, Invocation.unknown, capability, { attempt = record.attempt, cause = cause })
+    return
+  end
+  record.attempt = record.attempt + 1
+  if charged then record.crashes = record.crashes + 1 end
+  if record.crashes >= record.crash_limit then
+    local looks = settle(instance, execution, header, capability, record, Capability.failed, {
+      error = 'killed ' .. record.crashes .. ' slots: ' .. causes(instance, execution, capability),
+      error_type = 'Crashed', outcome = Outcome.failed,
+    })
+    after_settling(instance, execution, header, looks)
+  else
+    record.invocation = Invocation.dispatching
+    dispatch(instance, execution, capability, record)
+  end
+end
+
+-- `charge` is Recipe, or the word for a task, or nil when the agent itself stopped the slot.
+local function lose(instance, execution, capability, record, cause, charge, run)
+  local header = header_of(instance, execution)
+  if capability == Recipe then
+    return lose_recipe(instance, execution, header, record, cause, charge == Recipe)
+  end
+  if record.invocation == Invocation.claimed and (record.run == run or record.effects ~= Effects.once) then
+    record.invocation = Invocation.dispatching
+    emit(instance, execution, Outcome.not_started, capability, { attempt = record.attempt, cause = cause })
+    dispatch(instance, execution, capability, record)
+  else
+    lose_started(instance, execution, header, capability, record, cause, charge ~= nil and charge ~= Recipe)
+  end
+end

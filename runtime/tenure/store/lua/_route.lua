@@ -1,0 +1,101 @@
+-- Routes: their records, and the indexes of G19. Every move between indexes goes through `move`.
+--
+-- A record names the index its route is in (`where`, `queue`), so a lost index entry can be put back.
+
+local BAND = 2199023255552 -- 2^41 ms: a priority band is wider than any ready time
+
+local function member(instance, execution, capability)
+  return instance .. '/' .. execution .. '/' .. capability
+end
+
+local function split(route)
+  return string.match(route, '^([^/]*)/([^/]*)/(.*)$')
+end
+
+local function load(instance, execution, capability)
+  local raw = redis.call('HGET', Key.records(instance, execution), capability)
+  return raw and cmsgpack.unpack(raw) or nil
+end
+
+local function save(instance, execution, capability, record)
+  redis.call('HSET', Key.records(instance, execution), capability, cmsgpack.pack(record))
+end
+
+local function index(where, queue)
+  if where == Where.waiting then return Key.waiting(queue) end
+  return Key[where]()
+end
+
+-- The one way a capability's status changes: through the model's table of moves.
+local function become(record, status)
+  if not CapabilityMoves[record.status][status] then
+    error('a capability cannot go from ' .. record.status .. ' to ' .. status)
+  end
+  record.status = status
+end
+
+local function leave(route, record)
+  if record.where then redis.call('ZREM', index(record.where, record.queue), route) end
+  record.where, record.queue = nil, nil
+end
+
+local function move(route, record, where, score, queue)
+  if record.where ~= where or record.queue ~= queue then leave(route, record) end
+  record.where, record.queue, record.since = where, queue, now
+  redis.call('ZADD', index(where, queue), score, route)
+end
+
+local function holds(record, token)
+  return record ~= nil and record.where == Where.leased and record.token == token
+end
+
+-- Tokens only grow, over a failover too, as long as primaries' clocks agree within it.
+local function grant(route, record, holder)
+  record.token = math.max((record.token or 0) + 1, now_us)
+  record.life, record.session, record.generation = holder.life, holder.session, holder.generation
+  record.run, record.avoid, record.leased_queue = holder.run, nil, holder.queue
+  move(route, record, Where.leased, now + holder.lease)
+  redis.call('SADD', Key.life_routes(holder.life), route)
+  redis.call('PEXPIRE', Key.life_routes(holder.life), 86400000)
+  redis.call('SREM', Key.queue_idle(holder.queue), holder.life)
+end
+
+-- End a lease: whoever held it can change nothing any more (G2).
+local function release(route, record)
+  if record.life then redis.call('SREM', Key.life_routes(record.life), route) end
+  record.life, record.session, record.generation, record.run = nil, nil, nil, nil
+end
+
+-- Among the queues that can admit the route: idle slots first, then the tighter fit, then the shorter backlog.
+local function choose(record)
+  local best
+  for _, candidate in ipairs(record.candidates or {}) do
+    local queue, rank = candidate[1], candidate[2]
+    if queue ~= record.avoid and redis.call('SCARD', Key.queue_sessions(queue)) > 0 then
+      local backlog = redis.call('ZCARD', Key.waiting(queue))
+      local busy = redis.call('SCARD', Key.queue_idle(queue)) > backlog and 0 or 1
+      local better = not best or busy < best.busy or (busy == best.busy and (rank < best.rank or
+        (rank == best.rank and backlog < best.backlog)))
+      if better then best = { queue = queue, busy = busy, rank = rank, backlog = backlog } end
+    end
+  end
+  return best and best.queue
+end
+
+-- Put a ready route where it can run: into a queue with its ticket, or among those nobody can admit.
+local function dispatch(instance, execution, capability, record)
+  local route = member(instance, execution, capability)
+  local queue = choose(record)
+  release(route, record)
+  record.ready_at = record.ready_at or now
+  if queue then
+    move(route, record, Where.waiting, record.band * BAND + now, queue)
+    record.ticket = write_ticket(queue, route, title(record))
+  else
+    move(route, record, Where.environment, now)
+    redis.call('SADD', Key.unplaced(), route)
+    redis.call('LPUSH', Key.nudge(), 1)
+    redis.call('LTRIM', Key.nudge(), 0, 0)
+  end
+  save(instance, execution, capability, record)
+end

@@ -1,0 +1,180 @@
+-- How a capability gets its outcome, how a map goes on, and how an execution ends.
+
+local function group_of(instance, execution, ordinal)
+  local raw = redis.call('HGET', Key.groups(instance, execution), ordinal)
+  return raw and cmsgpack.unpack(raw) or nil
+end
+
+local function save_group(instance, execution, ordinal, group)
+  redis.call('HSET', Key.groups(instance, execution), ordinal, cmsgpack.pack(group))
+end
+
+-- Whether a lost or stopped run of this capability could have had its effect.
+local function may_have_happened(record)
+  return record.effects == Effects.once and
+    (record.invocation == Invocation.started or record.invocation == Invocation.unknown)
+end
+
+-- A new capability, ready to run. The caller grants or dispatches it.
+local function open(instance, execution, header, spec)
+  local record = {
+    status = Capability.pending, ordinal = spec.ordinal, index = spec.index, group = spec.group, task = spec.task,
+    hash = spec.hash, effects = spec.effects, needs = spec.needs, sources = spec.sources, revision = 1,
+    candidates = spec.candidates, band = header.band, crash_limit = spec.crash_limit, attempts = spec.attempts,
+    title = header.recipe .. ' ' .. spec.capability, attempt = 1, crashes = 0,
+    invocation = Invocation.dispatching, ready_at = now,
+  }
+  become(record, Capability.ready)
+  if spec.params then redis.call('HSETNX', Key.params(instance, execution), spec.capability, spec.params) end
+  redis.call('SADD', Key.in_flight(instance, execution), spec.capability)
+  return record
+end
+
+local function open_member(instance, execution, header, ordinal, group)
+  local spec = group.template
+  spec.index, spec.group, spec.ordinal = group.next, ordinal, ordinal
+  spec.capability = group.prefix .. string.format('%d', group.next)
+  spec.hash = group.hash
+  local record = open(instance, execution, header, spec)
+  redis.call('SADD', Key.group_open(instance, execution, ordinal), spec.capability)
+  group.next = group.next + 1
+  dispatch(instance, execution, spec.capability, record)
+end
+
+local function group_settled(instance, execution, ordinal, group)
+  local all_opened = group.closed or group.next >= group.size
+  return all_opened and redis.call('SCARD', Key.group_open(instance, execution, ordinal)) == 0
+end
+
+-- Record one outcome. It is written once: a capability that has an outcome keeps it (G4, G14).
+local function record_outcome(instance, execution, capability, record, status, fields)
+  local route = member(instance, execution, capability)
+  become(record, status)
+  release(route, record)
+  leave(route, record)
+  record.completed_at, record.error, record.error_type = now, fields.error, fields.error_type
+  record.invocation, record.outcome, record.progress = Invocation.settled, fields.outcome, nil
+  if fields.result then redis.call('HSETNX', Key.results(instance, execution), capability, fields.result) end
+  redis.call('SREM', Key.in_flight(instance, execution), capability)
+  save(instance, execution, capability, record)
+  emit(instance, execution, status, capability,
+    { attempt = record.attempt, error = fields.error, ms = record.started_at and now - record.started_at })
+end
+
+-- The first final failure of a map closes its siblings as cancelled. One that may have had its effect stays
+-- until that is settled: nobody may forget a charge.
+local function close_group(instance, execution, ordinal, group, because)
+  group.closed = because
+  for _, sibling in ipairs(redis.call('SMEMBERS', Key.group_open(instance, execution, ordinal))) do
+    local record = load(instance, execution, sibling)
+    if not may_have_happened(record) then
+      record_outcome(instance, execution, sibling, record, Capability.cancelled,
+        { error = because, outcome = Outcome.cancelled })
+      redis.call('SREM', Key.group_open(instance, execution, ordinal), sibling)
+    end
+  end
+end
+
+local function settle_member(instance, execution, header, capability, record)
+  local ordinal = record.group
+  local group = group_of(instance, execution, ordinal)
+  redis.call('SREM', Key.group_open(instance, execution, ordinal), capability)
+  if record.status == Capability.failed and not group.closed then
+    close_group(instance, execution, ordinal, group, capability .. ' failed')
+  elseif not group.closed and group.next < group.size then
+    open_member(instance, execution, header, ordinal, group)
+  end
+  save_group(instance, execution, ordinal, group)
+  return group_settled(instance, execution, ordinal, group)
+end
+
+-- Whether what a recipe waits for has its outcome. Asked whenever its lease is given up, so that a result
+-- that came while the lease was held cannot be missed.
+local function awaited_is_settled(instance, execution, awaits)
+  if not awaits then return false end
+  if awaits.group then
+    return group_settled(instance, execution, awaits.group, group_of(instance, execution, awaits.group))
+  end
+  local record = load(instance, execution, awaits.capability)
+  return record ~= nil and record.invocation == Invocation.settled
+end
+
+-- Settle one capability. Says whether the recipe now has something to look at.
+local function settle(instance, execution, header, capability, record, status, fields)
+  record_outcome(instance, execution, capability, record, status, fields)
+  local settled = true
+  if record.group then settled = settle_member(instance, execution, header, capability, record) end
+  if not settled then return false end
+  local recipe = load(instance, execution, Recipe)
+  if recipe.where ~= Where.tasks or not recipe.awaits then return false end
+  return recipe.awaits.capability == capability or (record.group ~= nil and recipe.awaits.group == record.group)
+end
+
+local function wake_recipe(instance, execution)
+  local recipe = load(instance, execution, Recipe)
+  recipe.ready_at = nil
+  dispatch(instance, execution, Recipe, recipe)
+end
+
+local function header_of(instance, execution)
+  local h = redis.call('HMGET', Key.execution(instance, execution), 'status', 'recipe', 'version', 'band', 'intent')
+  if not h[1] then return nil end
+  return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil }
+end
+
+-- The terminal step (G6): one wins, its reason stays, every other lease of the execution is revoked. While a
+-- `once` task may have had its effect the intent is kept instead and carried out when that is settled.
+local function finish(instance, execution, header, status, fields)
+  local flight = redis.call('SMEMBERS', Key.in_flight(instance, execution))
+  for _, capability in ipairs(flight) do
+    if capability ~= Recipe and may_have_happened(load(instance, execution, capability)) then
+      if not header.intent then
+        redis.call('HSET', Key.execution(instance, execution), 'intent', cmsgpack.pack({ status = status, fields = fields }))
+      end
+      local recipe = load(instance, execution, Recipe)
+      release(member(instance, execution, Recipe), recipe)
+      recipe.awaits = { capability = capability }
+      move(member(instance, execution, Recipe), recipe, Where.tasks, now)
+      save(instance, execution, Recipe, recipe)
+      return false
+    end
+  end
+  if not ExecutionMoves[header.status][status] then
+    error('an execution cannot go from ' .. header.status .. ' to ' .. status)
+  end
+  for _, capability in ipairs(flight) do
+    local record = load(instance, execution, capability)
+    local route = member(instance, execution, capability)
+    if capability == Recipe then
+      become(record, fields.recipe_status)
+      release(route, record)
+      leave(route, record)
+      record.invocation, record.completed_at = Invocation.settled, now
+      save(instance, execution, capability, record)
+    else
+      record_outcome(instance, execution, capability, record, Capability.cancelled,
+        { error = 'the execution ended as ' .. status, outcome = Outcome.cancelled })
+      if record.group then redis.call('DEL', Key.group_open(instance, execution, record.group)) end
+    end
+  end
+  redis.call('DEL', Key.in_flight(instance, execution))
+  local changes = { 'status', status, 'completed_at', now }
+  if fields.error then changes[#changes + 1] = 'error'; changes[#changes + 1] = fields.error end
+  redis.call('HSET', Key.execution(instance, execution), unpack(changes))
+  redis.call('HDEL', Key.execution(instance, execution), 'intent')
+  if fields.result then redis.call('HSETNX', Key.results(instance, execution), Recipe, fields.result) end
+  redis.call('ZREM', Key.live(), instance .. '/' .. execution)
+  redis.call('ZADD', Key.terminal(), now, instance .. '/' .. execution)
+  emit(instance, execution, 'execution_' .. status, nil, { error = fields.error })
+  return true
+end
+
+-- After any settlement: carry out an intent that had to wait, or else wake the recipe if it should look.
+local function after_settling(instance, execution, header, looks)
+  if header.intent then
+    local intent = cmsgpack.unpack(header.intent)
+    return finish(instance, execution, header, intent.status, intent.fields)
+  end
+  if looks then wake_recipe(instance, execution) end
+  return false
+end

@@ -1,0 +1,13 @@
+-- Claim the best waiting route of a queue for a slot that was idle.
+--
+-- uses      _now _event _ticket _route _request _grant
+-- args      life, request, session, generation, queue, run, lease: ms, cap
+--           ticket: the RQ job that woke the slot, already off its list
+-- returns   "granted" with the grant; "nothing"; "superseded"; "closed"
+
+local done = seen(a)
+if done then return done end
+local granted = claim_or_rest(a, true)
+publish(a.cap)
+if not granted then return answer(a, { answer = 'nothing' }) end
+return answer(a, { answer = 'granted', grant = granted })

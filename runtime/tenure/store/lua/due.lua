@@ -1,0 +1,20 @@
+-- Make one due route ready.
+--
+-- uses      _now _event _ticket _route _leader
+-- args      leader: token, route, cap
+-- returns   "dispatched"; "not_due"; "not_leader"
+
+local refused = not_leader(a)
+if refused then return refused end
+local score = redis.call('ZSCORE', Key.due(), a.route)
+if not score or tonumber(score) > now then return reply('not_due') end
+local instance, execution, capability = split(a.route)
+local record = load(instance, execution, capability)
+if not record or record.where ~= Where.due then
+  redis.call('ZREM', Key.due(), a.route)
+  return reply('not_due')
+end
+dispatch(instance, execution, capability, record)
+emit(instance, execution, record.where, capability, { queue = record.queue, attempt = record.attempt })
+publish(a.cap)
+return reply('dispatched')

@@ -1,0 +1,24 @@
+-- Give a route back untouched: no attempt, no retry, no crash, no completion (a handoff, or a drain).
+--
+-- flags     allow-oom
+-- uses      _now _event _ticket _route _request
+-- args      life, request, instance, execution, capability, token, cap
+--           reason: why        avoid: whether this queue is not to be offered the route again
+--           mismatches: list of texts, allocation: text
+-- returns   "rescheduled" with where; "lease_lost"; "superseded"; "closed"
+
+local done = seen(a)
+if done then return done end
+local record = load(a.instance, a.execution, a.capability)
+if not holds(record, a.token) or (record.invocation == Invocation.started and a.capability ~= Recipe) then
+  return answer(a, { answer = 'lease_lost' })
+end
+if a.avoid then record.avoid = record.leased_queue end
+record.invocation = Invocation.dispatching
+emit(a.instance, a.execution, 'handoff', a.capability, {
+  attempt = record.attempt, reason = a.reason, mismatches = a.mismatches, allocation = a.allocation,
+  needs = record.needs, session = record.session, token = record.token,
+})
+dispatch(a.instance, a.execution, a.capability, record)
+publish(a.cap)
+return answer(a, { answer = 'rescheduled', where = record.where, queue = record.queue })

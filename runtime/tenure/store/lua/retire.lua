@@ -1,0 +1,29 @@
+-- A session drains or goes: its queue is not offered work on its account any more.
+--
+-- flags     allow-oom
+-- uses      _now _leader
+-- args      session, generation: or nil for whichever lapsed, state: draining or gone
+--           leader: token, when a scheduler retires a session whose lease lapsed
+-- returns   "retired"; "live": renewed meanwhile; "grace"; "superseded": a later generation; "not_leader"
+
+if a.leader then
+  local refused = not_leader(a)
+  if refused then return refused end
+  if in_grace() then return reply('grace') end
+  local expiry = redis.call('ZSCORE', Key.sessions(), a.session)
+  if expiry and tonumber(expiry) > now then return reply('live') end
+end
+local found = redis.call('HMGET', Key.session(a.session), 'generation', 'queue')
+if a.generation and tonumber(found[1] or '-1') ~= a.generation then return reply('superseded') end
+if found[2] then
+  redis.call('HSET', Key.session(a.session), 'state', a.state)
+  redis.call('SREM', Key.queue_sessions(found[2]), a.session)
+end
+if a.state == Session.gone then
+  redis.call('ZREM', Key.sessions(), a.session)
+  redis.call('PEXPIRE', Key.session(a.session), 86400000)
+end
+redis.call('INCR', Key.registry())
+redis.call('LPUSH', Key.nudge(), 1)
+redis.call('LTRIM', Key.nudge(), 0, 0)
+return reply('retired')

@@ -1,0 +1,39 @@
+-- Create an execution with its recipe route, once.
+--
+-- uses      _now _event _ticket _route
+-- args      instance, execution, nonce: of this request        header: flat list of header fields
+--           input_hash, recipe, band, params, needs, sources, candidates, crash_limit, cap: events kept
+--           registry: revision the candidates were computed from
+-- returns   "created"; "exists": the same input; "conflict": another recipe or input;
+--           "deleted": a tombstone; "stale": nobody can admit it, by an older registry. Nothing is written then.
+
+local key = Key.execution(a.instance, a.execution)
+local found = redis.call('HMGET', key, 'nonce', 'input_hash', 'recipe')
+if found[2] then
+  if found[1] == a.nonce then return reply('created') end
+  if found[2] == a.input_hash and found[3] == a.recipe then return reply('exists') end
+  return reply('conflict', { recipe = found[3] })
+end
+if redis.call('EXISTS', Key.tombstone(a.instance, a.execution)) == 1 then return reply('deleted') end
+
+local record = {
+  status = Capability.pending, ordinal = 0, task = a.recipe, effects = Effects.repeatable, needs = a.needs,
+  sources = a.sources, revision = 1, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
+  title = a.recipe, attempt = 1, crashes = 0, invocation = Invocation.dispatching,
+}
+if not choose(record) and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then
+  return reply('stale')
+end
+
+become(record, Capability.ready)
+redis.call('HSET', key, unpack(a.header))
+redis.call('HSET', key, 'status', Execution.pending, 'created_at', now, 'nonce', a.nonce)
+redis.call('HSET', Key.params(a.instance, a.execution), Recipe, a.params)
+redis.call('SADD', Key.in_flight(a.instance, a.execution), Recipe)
+redis.call('ZADD', Key.listing(a.instance), now, a.execution)
+redis.call('ZADD', Key.live(), now, a.instance .. '/' .. a.execution)
+emit(a.instance, a.execution, 'created', nil, { recipe = a.recipe })
+dispatch(a.instance, a.execution, Recipe, record)
+emit(a.instance, a.execution, record.where, Recipe, { queue = record.queue })
+publish(a.cap)
+return reply('created')

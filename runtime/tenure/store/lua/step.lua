@@ -1,0 +1,161 @@
+-- The one step of a slot (design, section 6): settle what it ran, let the recipe go on, take what comes next.
+--
+-- A chain of short tasks costs one call of this script per task: it settles A, opens and grants B to the same
+-- slot with its start mark, and frees the recipe lease. B starts only with A acknowledged here.
+--
+-- uses      _now _event _ticket _route _request _settle _grant
+-- args      life, request, session, generation, queue, run, lease: ms, cap, ticket
+--           instance, execution
+--           settle: {capability, token, status, result, error, error_type, outcome}     what ran, if anything
+--           recipe: {frame, token, action, ...}                                          the live frame, if any
+--             hold                     keep going under the recipe lease
+--             run, open                open this capability and run it here, in the chain
+--             suspend, open, group, awaits   open what runs elsewhere; wait
+--             complete, result | fail, error | block, error
+--           values: recorded values of the frame (`run.now`)      ordinals: how many the frame has used
+--           claim: whether to take the queue's best route when nothing was granted
+-- returns   "stepped" with recipe_token, run (the grant of B), grant (other work), ended: the status reached
+--           "lease_lost": nothing was changed    "frame_lost": the task is settled, the frame is void
+--           "superseded"; "closed"
+
+local done = seen(a)
+if done then return done end
+
+local i, e = a.instance, a.execution
+local header = header_of(i, e)
+local ran = a.settle and load(i, e, a.settle.capability)
+if not header or ExecutionTerminal[header.status] or (a.settle and not holds(ran, a.settle.token)) then
+  return answer(a, { answer = 'lease_lost' })
+end
+local recipe = load(i, e, Recipe)
+local framed = a.recipe and recipe.frame == a.recipe.frame and
+  (recipe.where ~= Where.leased or recipe.token == a.recipe.token)
+if a.recipe and not framed and not a.settle then return answer(a, { answer = 'lease_lost' }) end
+
+local result = { answer = 'stepped' }
+local route = member(i, e, Recipe)
+
+-- The recipe may be taken back where it lies, by the slot whose frame is the last that was made.
+local function take_recipe()
+  if recipe.where ~= Where.leased then
+    recipe.awaits = nil
+    grant(route, recipe, a)
+    save(i, e, Recipe, recipe)
+  end
+  result.recipe_token = recipe.token
+end
+
+local function record_values()
+  for _, value in ipairs(a.values or {}) do
+    local record = open(i, e, header, value)
+    become(record, Capability.running)
+    record.started_at = now
+    record_outcome(i, e, value.capability, record, Capability.completed,
+      { result = value.result, outcome = Outcome.completed })
+  end
+  if a.ordinals then redis.call('HSET', Key.execution(i, e), 'ordinals', a.ordinals) end
+end
+
+local function open_group(group)
+  group.next = 0
+  redis.call('HSET', Key.records(i, e), group.capability, cmsgpack.pack({
+    status = Capability.completed, ordinal = group.ordinal, task = group.template.task, hash = group.hash,
+    size = group.size, invocation = Invocation.settled,
+  }))
+  for _ = 1, math.min(group.window, group.size) do open_member(i, e, header, group.ordinal, group) end
+  save_group(i, e, group.ordinal, group)
+end
+
+local function wait_for_tasks(awaits)
+  recipe.awaits = awaits
+  release(route, recipe)
+  if awaited_is_settled(i, e, awaits) then
+    recipe.ready_at = nil
+    dispatch(i, e, Recipe, recipe)
+  else
+    move(route, recipe, Where.tasks, now)
+    save(i, e, Recipe, recipe)
+  end
+end
+
+local function run_here(spec)
+  local record = open(i, e, header, spec)
+  grant(member(i, e, spec.capability), record, a)
+  become(record, Capability.running)
+  record.invocation, record.started_at = Invocation.started, now
+  save(i, e, spec.capability, record)
+  emit(i, e, Invocation.started, spec.capability,
+    { attempt = record.attempt, token = record.token, session = a.session })
+  if a.ticket and redis.call('EXISTS', Key.ticket(a.ticket)) == 1 then
+    redis.call('HSET', Key.ticket(a.ticket), 'description', title(record))
+  end
+  wait_for_tasks({ capability = spec.capability })
+  result.run = { token = record.token, attempt = record.attempt }
+end
+
+local function open_elsewhere(spec)
+  local record = open(i, e, header, spec)
+  dispatch(i, e, spec.capability, record)
+  emit(i, e, record.where, spec.capability, { queue = record.queue })
+end
+
+local function finish_recipe(status, fields)
+  if recipe.where ~= Where.leased then take_recipe() end
+  if finish(i, e, header, status, fields) then result.ended = status end
+end
+
+local actions = {
+  hold = function() take_recipe() end,
+  run = function()
+    if outranked(a.queue, header.band) then
+      open_elsewhere(a.recipe.open)
+      wait_for_tasks({ capability = a.recipe.open.capability })
+    else
+      run_here(a.recipe.open)
+    end
+  end,
+  suspend = function()
+    if a.recipe.open then open_elsewhere(a.recipe.open) end
+    if a.recipe.group then open_group(a.recipe.group) end
+    wait_for_tasks(a.recipe.awaits)
+  end,
+  complete = function()
+    finish_recipe(Execution.completed, { recipe_status = Capability.completed, result = a.recipe.result })
+  end,
+  fail = function()
+    finish_recipe(Execution.failed, { recipe_status = Capability.failed, error = a.recipe.error })
+  end,
+  block = function()
+    release(route, recipe)
+    recipe.error = a.recipe.error
+    move(route, recipe, Where.blocked, now)
+    save(i, e, Recipe, recipe)
+    emit(i, e, Where.blocked, Recipe, { error = a.recipe.error })
+  end,
+}
+
+local looks = a.settle and settle(i, e, header, a.settle.capability, ran, a.settle.status, a.settle)
+if header.intent and a.settle then
+  after_settling(i, e, header, looks)
+  result.answer = 'frame_lost'
+elseif framed then
+  record_values()
+  actions[a.recipe.action]()
+else
+  if a.recipe then result.answer = 'frame_lost' end
+  if looks then
+    recipe = load(i, e, Recipe)
+    local here = false
+    for _, candidate in ipairs(recipe.candidates or {}) do here = here or candidate[1] == a.queue end
+    local ready = redis.call('HGET', Key.session(a.session), 'state') == Session.ready
+    if a.claim and here and ready and not outranked(a.queue, header.band) then
+      lease_recipe(i, e, recipe, a)
+      result.grant = describe(i, e, Recipe, recipe)
+    else
+      wake_recipe(i, e)
+    end
+  end
+end
+if a.claim and not result.grant and not result.run then result.grant = claim_or_rest(a, false) end
+publish(a.cap)
+return answer(a, result)

@@ -1,0 +1,236 @@
+"""Sessions, queues and slot lives: what agents write, and what placement reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from tenure.errors import InvalidInput, Malformed
+from tenure.model.data import decode, encode
+from tenure.model.needs import Allocation
+from tenure.model.status import SessionState
+from tenure.store.answers import RegisterAnswer, RenewAnswer
+from tenure.store.keys import RECIPE, Keys
+from tenure.store.scripts import Scripts
+
+_REGISTRY_LIMIT = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The code a class of slots has loaded: task names, and recipes as `name@version`."""
+
+    tasks: frozenset[str]
+    recipes: frozenset[str]
+
+    def to_data(self) -> dict[str, list[str]]:
+        """Plain data, in a canonical order."""
+        return {"tasks": sorted(self.tasks), "recipes": sorted(self.recipes)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Catalogue:
+        """The inverse of `to_data`."""
+        return cls(frozenset(data["tasks"]), frozenset(data["recipes"]))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """One class of interchangeable slots."""
+
+    name: str
+    pool: str
+    allocation: Allocation
+    catalogue: Catalogue
+    sessions: int
+    idle: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """One agent as the store knows it. Times are ms of the store's clock."""
+
+    name: str
+    state: SessionState
+    generation: int
+    pool: str
+    host: str
+    pid: int
+    queue: str
+    slots: int
+    registered_at: int
+    expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryView:
+    """All queues at one revision of the session registry."""
+
+    revision: int
+    queues: tuple[QueueFacts, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What an agent says of itself when it registers."""
+
+    session: str
+    nonce: str
+    pool: str
+    host: str
+    boot: str
+    pid: int
+    queue: str
+    slots: int
+    allocation: Allocation
+    catalogue: Catalogue
+
+
+class Sessions:
+    """The session registry of one namespace."""
+
+    def __init__(self, client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> None:
+        self._client = client
+        self._scripts = scripts
+        self._keys = keys
+        self._cap = events_kept
+
+    def register(self, registration: Registration, *, lease_ms: int) -> int:
+        """Register under the next generation, which is returned.
+
+        Raises:
+            InvalidInput: a live agent has the same name.
+        """
+        r = registration
+        reply = self._scripts.call(
+            "register",
+            {
+                "session": r.session,
+                "nonce": r.nonce,
+                "pool": r.pool,
+                "host": r.host,
+                "boot": r.boot,
+                "pid": r.pid,
+                "queue": r.queue,
+                "slots": r.slots,
+                "lease": lease_ms,
+                "allocation": encode(r.allocation.to_data(), limit=_REGISTRY_LIMIT, where="allocation"),
+                "catalogue": encode(r.catalogue.to_data(), limit=_REGISTRY_LIMIT, where="catalogue"),
+            },
+        )
+        if reply["answer"] is RegisterAnswer.TAKEN:
+            raise InvalidInput(f"a live worker is already named {r.session!r}; give this one another --name")
+        return int(reply["generation"])
+
+    def renew(
+        self, session: str, generation: int, pairs: Sequence[tuple[str, int, bool]], *, lease_ms: int
+    ) -> list[str] | None:
+        """Renew the session and the (route, token, started) pairs.
+
+        Returns the routes whose token is not current, or None if the session itself is gone.
+        """
+        reply = self._scripts.call(
+            "renew",
+            {
+                "session": session,
+                "generation": generation,
+                "lease": lease_ms,
+                "pairs": [list(pair) for pair in pairs],
+            },
+        )
+        return None if reply["answer"] is RenewAnswer.GONE else list(reply["lost"])
+
+    def abandon(self, life: str, queue: str, *, cause: str, charge: str | None, run: str) -> list[str]:
+        """Close a slot life and put down what it held. `charge` is "recipe", "task" or None; idempotent."""
+        if charge not in (RECIPE, "task", None):
+            raise ValueError(f"charge {charge!r}")
+        reply = self._scripts.call(
+            "abandon",
+            {"life": life, "queue": queue, "cause": cause, "charge": charge, "cap": self._cap, "run": run},
+        )
+        return list(reply["routes"])
+
+    def retire(self, session: str, generation: int, state: SessionState) -> None:
+        """Say that a session drains or has gone."""
+        self._scripts.call("retire", {"session": session, "generation": generation, "state": state.value})
+
+    def view(self) -> RegistryView:
+        """Every queue with its allocation and catalogue, at one revision."""
+        while True:
+            before = self._revision()
+            queues = self._queues()
+            if self._revision() == before:
+                return RegistryView(before, queues)
+
+    def revision(self) -> int:
+        """The revision of the session registry."""
+        return self._revision()
+
+    def list(self) -> list[SessionFacts]:
+        """Every session that has not expired, by name."""
+        names = self._client.zrange(self._keys("sessions"), 0, -1, withscores=True)
+        with self._client.pipeline(transaction=False) as pipe:
+            for name, _ in names:
+                pipe.hgetall(self._keys("session", name.decode()))
+            rows = pipe.execute()
+        facts = [
+            _session_facts(name.decode(), row, int(expiry))
+            for (name, expiry), row in zip(names, rows, strict=True)
+            if row
+        ]
+        return sorted(facts, key=lambda f: f.name)
+
+    def _revision(self) -> int:
+        return int(self._client.get(self._keys("registry")) or 0)
+
+    def _queues(self) -> tuple[QueueFacts, ...]:
+        names = sorted(raw.decode() for raw in self._client.smembers(self._keys("queues")))
+        with self._client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.hmget(self._keys("queue", name), "pool", "allocation", "catalogue")
+                pipe.scard(self._keys("queue_sessions", name))
+                pipe.scard(self._keys("queue_idle", name))
+                pipe.zcard(self._keys("waiting", name))
+            rows = pipe.execute()
+        return tuple(self._facts(name, rows[4 * n : 4 * n + 4]) for n, name in enumerate(names) if rows[4 * n][0])
+
+    @staticmethod
+    def _facts(name: str, row: Sequence[Any]) -> QueueFacts:
+        (pool, allocation, catalogue), sessions, idle, waiting = row
+        where = f"queue {name}"
+        try:
+            return QueueFacts(
+                name=name,
+                pool=pool.decode(),
+                allocation=Allocation.from_data(decode(allocation, where=where)),
+                catalogue=Catalogue.from_data(decode(catalogue, where=where)),
+                sessions=sessions,
+                idle=idle,
+                waiting=waiting,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Malformed(f"{where}: its registry entry cannot be read; restart its workers") from error
+
+
+def _session_facts(name: str, row: Mapping[bytes, bytes], expires_at: int | None) -> SessionFacts:
+    text = {key.decode(): value.decode() for key, value in row.items()}
+    return SessionFacts(
+        name=name,
+        state=SessionState(text["state"]),
+        generation=int(text["generation"]),
+        pool=text["pool"],
+        host=text["host"],
+        pid=int(text["pid"]),
+        queue=text["queue"],
+        slots=int(text["slots"]),
+        registered_at=int(text["registered_at"]),
+        expires_at=expires_at,
+    )
+
+
+def ready(queues: Iterable[QueueFacts]) -> list[QueueFacts]:
+    """Those with a session that takes work."""
+    return [queue for queue in queues if queue.sessions > 0]

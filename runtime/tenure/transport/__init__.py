@@ -1,0 +1,1 @@
+"""The runtime's one touch point with RQ: what a ticket looks like, and reading RQ's bytes without unpickling (G18)."""

@@ -1,0 +1,130 @@
+"""The one module that wires collaborators: from a URL and settings to a store, an engine, a client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from tenure.embedded import EmbeddedServer
+from tenure.engine.placement import Placement
+from tenure.errors import InvalidInput
+from tenure.settings import Settings
+from tenure.store.connection import check_server, connect
+from tenure.store.duties import DutyStore
+from tenure.store.events import Events
+from tenure.store.executions import Executions
+from tenure.store.grants import Holder
+from tenure.store.keys import Keys
+from tenure.store.leases import SlotLeases
+from tenure.store.scripts import Scripts
+from tenure.store.sessions import Sessions
+from tenure.transport import tickets
+
+FOLDER = Path(".tenure")
+NAMESPACE = "tenure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """Everything one process needs to talk to one namespace. Close it, or use it as a context manager."""
+
+    url: str
+    namespace: str
+    settings: Settings
+    client: redis.Redis
+    #: For calls that block: a reply may take longer than the socket timeout of `client` allows.
+    blocking: redis.Redis
+    keys: Keys
+    scripts: Scripts
+    executions: Executions
+    sessions: Sessions
+    duties: DutyStore
+    events: Events
+    placement: Placement
+    embedded: EmbeddedServer | None
+
+    def run_id(self) -> str:
+        """The server's run id as of now: it changes when the server restarts or fails over."""
+        return str(self.client.info("server")["run_id"])
+
+    def slot_leases(self, holder: Holder) -> SlotLeases:
+        """The lease calls of one slot life."""
+        return SlotLeases(self.scripts, holder, events_kept=self.settings.events)
+
+    def close(self) -> None:
+        """Close the connections; the embedded server stops with its last user."""
+        self.client.close()
+        self.blocking.close()
+        if self.embedded is not None:
+            self.embedded.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_store(
+    url: str | None = None,
+    *,
+    namespace: str = NAMESPACE,
+    settings: Settings | None = None,
+    environment: Mapping[str, str] | None = None,
+    test_clock: bool = False,
+) -> Store:
+    """Connect to a server, or without a URL to the embedded one in `.tenure/`, and check that it suits.
+
+    Raises:
+        StoreUnreachable, UnsuitableServer: the server does not answer, or could lose data; says what to do.
+        InvalidInput: a URL or setting that cannot be read.
+    """
+    environment = environment or {}
+    settings = settings or Settings.from_environment(environment)
+    _check_namespace(namespace)
+    url = url or environment.get("TENURE_REDIS_URL") or None
+    embedded = None
+    if url is None:
+        embedded = EmbeddedServer.attach(Path(environment.get("TENURE_FOLDER", FOLDER)))
+        url = embedded.url
+    tickets.install()
+    client, blocking = connect(url), connect(url, socket_timeout=None)
+    check_server(client, url)
+    keys = Keys(namespace, tickets.RQ_PREFIX)
+    scripts = Scripts(
+        client,
+        keys,
+        tickets.shape(namespace),
+        resend_seconds=settings.resend.total_seconds(),
+        test_clock=test_clock or environment.get("TENURE_TEST_CLOCK") == "1",
+    )
+    kept = settings.events
+    sessions = Sessions(client, scripts, keys, events_kept=kept)
+    return Store(
+        url=url,
+        namespace=namespace,
+        settings=settings,
+        client=client,
+        blocking=blocking,
+        keys=keys,
+        scripts=scripts,
+        executions=Executions(client, scripts, keys, events_kept=kept),
+        sessions=sessions,
+        duties=DutyStore(blocking, scripts, keys, events_kept=kept),
+        events=Events(blocking, keys),
+        placement=Placement(sessions),
+        embedded=embedded,
+    )
+
+
+def _check_namespace(namespace: str) -> None:
+    # RQ allows letters, digits, dash and underscore in job ids, and ours begin with the namespace.
+    if not namespace or not all(c.isascii() and (c.isalnum() or c in "-_") for c in namespace):
+        raise InvalidInput(f"namespace {namespace!r}: use letters, digits, '-' and '_'")
