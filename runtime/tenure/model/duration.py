@@ -54,7 +54,7 @@ def _read(value: Duration, name: str) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidDuration(f"{name}: {value!r} is no duration; {_ACCEPTED}")
     try:
-        # A float of seconds comes from a clock more often than from a keyboard: it is rounded, as timedelta does.
+        # A float of seconds comes from a clock more often than from a keyboard: timedelta may round it.
         return _read_text(value, name) if isinstance(value, str) else timedelta(seconds=value)
     except (OverflowError, ValueError) as error:
         if isinstance(error, InvalidDuration):

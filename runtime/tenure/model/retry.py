@@ -1,12 +1,11 @@
 """Whether a failed attempt is followed by another, and after how long.
 
-The verdict is a function of the *recorded* attempt number: no worker sleeps on a retry, and a process that never
-saw the earlier attempts decides the same. tenacity's objects do the deciding; its loop is not used.
+The verdict is a function of the *recorded* attempt number: no worker sleeps on a retry, and a process that
+never saw the earlier attempts decides the same. tenacity's objects do the deciding; its loop is not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -47,8 +46,8 @@ class Retry:
     """`Retry(attempts=5, initial="1s", maximum="1m")`: waits of 1 s, 2 s, 4 s, ... up to a minute.
 
     `attempts` counts the first one too; None is without end. The wait after attempt n is
-    `initial * multiplier ** (n - 1)`, at most `maximum`, and up to `jitter` more at random. An error is retried
-    if it is one of `retry_on` and none of `give_up_on`.
+    `initial * multiplier ** (n - 1)`, at most `maximum`, and up to `jitter` more at random. An error is
+    retried if it is one of `retry_on` and none of `give_up_on`.
 
     Raises:
         InvalidInput: a number out of range, or something that is no exception type.
@@ -69,8 +68,8 @@ class Retry:
         if not self.multiplier >= 1:
             raise InvalidInput(f"Retry(multiplier={self.multiplier!r}): give 1 or more")
         for name, kinds in (("retry_on", self.retry_on), ("give_up_on", self.give_up_on)):
-            for kind in _as_tuple(kinds):
-                if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+                if not _is_exception_type(kind):
                     raise InvalidInput(f"Retry({name}=...): {kind!r} is no exception type")
         # Durations are read now, so that a wrong one is an error where it was written.
         _ = self.wait
@@ -111,8 +110,8 @@ class Retry:
         return RetryIn(timedelta(seconds=self.wait(state)))
 
 
-def _as_tuple(kinds: ErrorTypes) -> tuple[type[BaseException], ...]:
-    return kinds if isinstance(kinds, tuple) else (kinds,)
+def _is_exception_type(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 _NO_LOOP: Final = tenacity.Retrying()
