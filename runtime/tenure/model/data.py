@@ -8,8 +8,11 @@ come back as it went is refused, unless an annotation or a pydantic model says w
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from types import NoneType, UnionType
+from typing import Any, Final, NoReturn, Union, get_args, get_origin
 
 import msgpack
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter, ValidationError
@@ -21,6 +24,10 @@ from tenure.model.plain import ADVICE, Plain, canonical, pack, path_part, walk
 SCHEMA_VERSION: Final = 1
 
 _HEAD: Final = bytes([SCHEMA_VERSION])
+_PLAIN_TYPES: Final = frozenset(
+    {Any, object, None, NoneType, bool, int, float, str, bytes, Union, UnionType}
+    | {list, tuple, dict, Sequence, Mapping}
+)
 
 
 def to_plain(value: object, *, where: str, annotation: Any = Any) -> Plain:
@@ -33,43 +40,32 @@ def to_plain(value: object, *, where: str, annotation: Any = Any) -> Plain:
         InvalidInput: the value does not fit its annotation.
         NotPlainData: some part of it would not come back as it went; the message has its path.
     """
-    adapter = adapter_of(annotation)
-    if adapter is None:
+    shape = _shape_of(annotation)
+    if shape is None:
         return walk(value, where=where, trusted=False)
     try:
-        checked = adapter.validate_python(value)
-        dumped = adapter.dump_python(
+        checked = shape.adapter.validate_python(value)
+        dumped = shape.adapter.dump_python(
             checked, mode="python", by_alias=False, round_trip=True, warnings="error"
         )
     except ValidationError as error:
         raise InvalidInput(f"{where}: {_first_complaint(error)}") from error
     except PydanticSerializationError as error:
         raise NotPlainData(f"{where}: {error}") from error
-    return walk(dumped, where=where, trusted=True)
+    return walk(dumped, where=where, trusted=shape.trusted)
 
 
 def from_plain(plain: Plain, *, where: str, annotation: Any = Any) -> Any:
     """Turn plain data back into what its annotation says. Raises `InvalidInput` if it does not fit."""
-    adapter = adapter_of(annotation)
-    if adapter is None:
+    shape = _shape_of(annotation)
+    if shape is None:
         return plain
     try:
         # By field names, because that is how they were dumped; not strictly, because dumping turned tuples
         # into lists and UUIDs into texts.
-        return adapter.validate_python(plain, strict=False, by_name=True)
+        return shape.adapter.validate_python(plain, strict=False, by_name=True)
     except ValidationError as error:
         raise InvalidInput(f"{where}: {_first_complaint(error)}") from error
-
-
-def adapter_of(annotation: Any) -> TypeAdapter[Any] | None:
-    """The adapter of an annotation, made once; None where any plain data will do, or there is no schema."""
-    if annotation is Any or annotation is object:
-        return None
-    try:
-        return _cached_adapter(annotation)
-    except TypeError:
-        # An unhashable annotation, such as one with a list in `Annotated`.
-        return _adapter(annotation)
 
 
 def encode(plain: Plain, *, limit: int, where: str) -> bytes:
@@ -121,17 +117,46 @@ def _refuse_extension(code: int, _data: bytes) -> NoReturn:
     raise ValueError(f"extension type {code}")
 
 
-@lru_cache(maxsize=4096)
-def _cached_adapter(annotation: Any) -> TypeAdapter[Any] | None:
-    return _adapter(annotation)
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What an annotation asks for. It is trusted to bring leaves back if it names more than plain types."""
+
+    adapter: TypeAdapter[Any]
+    trusted: bool
 
 
-def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+def _shape_of(annotation: Any) -> _Shape | None:
+    """The shape of an annotation, made once; None where any plain data will do, or there is no schema."""
+    if annotation is Any or annotation is object:
+        return None
     try:
-        return TypeAdapter(annotation)
+        return _cached_shape(annotation)
+    except TypeError:
+        # An unhashable annotation, such as one with a list in `Annotated`.
+        return _shape(annotation)
+
+
+@lru_cache(maxsize=4096)
+def _cached_shape(annotation: Any) -> _Shape | None:
+    return _shape(annotation)
+
+
+def _shape(annotation: Any) -> _Shape | None:
+    try:
+        return _Shape(TypeAdapter(annotation), trusted=not _names_only_plain_types(annotation))
     except (PydanticUserError, PydanticUndefinedAnnotation):
         # No schema for this type. Its values have to be plain then, and are told so one by one.
         return None
+
+
+def _names_only_plain_types(annotation: Any) -> bool:
+    """Whether nothing here could turn a leaf back: `dict[str, Any]` would bring a set back as a list."""
+    kind, arguments = get_origin(annotation) or annotation, get_args(annotation)
+    if kind not in _PLAIN_TYPES:
+        return False
+    if kind in (dict, Mapping) and arguments and arguments[0] not in (str, Any):
+        return False
+    return all(argument is Ellipsis or _names_only_plain_types(argument) for argument in arguments)
 
 
 def _first_complaint(error: ValidationError) -> str:
