@@ -32,7 +32,7 @@ class ServerFacts:
     version: str
 
 
-def connect(url: str, *, client_name: str | None = None, socket_timeout: float = 5.0) -> redis.Redis:
+def connect(url: str, *, client_name: str | None = None, socket_timeout: float | None = 5.0) -> redis.Redis:
     """A client for `redis://`, `rediss://` or `unix://`. Nothing is sent before its first command.
 
     `socket_timeout`, in seconds, bounds connecting and each answer; a blocking command must be shorter.

@@ -1,13 +1,20 @@
-"""What the leading scheduler asks of the store. Every write carries the leader's token and re-checks its condition."""
+"""What the leading scheduler asks of the store.
+
+Every write carries the leader's token, and its script checks again what it is based on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import redis
+import redis.exceptions as failures
 
+from tenure.errors import Malformed, StoreUnreachable
 from tenure.model.status import SessionState
 from tenure.store.answers import (
     DueAnswer,
@@ -22,6 +29,9 @@ from tenure.store.keys import Keys, split_member
 from tenure.store.scripts import Scripts
 
 Candidates = Sequence[tuple[str, int]]
+
+#: How Redis words an error that a script ran into, as against one in reaching or calling it.
+_SCRIPT_ERROR = "user_script"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +48,24 @@ class Following:
     wait: timedelta
 
 
-class NotLeader(Exception):  # noqa: N818  # a control signal of the scheduler's round, not an error of the tree
-    """Another scheduler leads now: nothing was written."""
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What a call of `evict` moved, and how many routes and tickets of the queue are left."""
+
+    routes: int
+    left: int
+
+
+class NotLeader(Exception):
+    """Another scheduler leads now: nothing was written. It ends a round and is no error of the tree."""
 
 
 class DutyStore:
-    """The scripts of the scheduler's duties. `leader` is the token of `Leading`."""
+    """The scripts of the scheduler's duties. `leader` is the token of `Leading`.
+
+    Every method may raise StoreUnreachable or Unconfirmed, and those that write StoreFull. Those that act on
+    one route, session, queue or execution raise Malformed if a script cannot digest what is stored about it.
+    """
 
     def __init__(self, client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> None:
         self._client = client
@@ -51,113 +73,116 @@ class DutyStore:
         self._keys = keys
         self._cap = events_kept
 
-    def lead(
-        self, owner: str, token: int, *, run: str, lease: timedelta, grace: timedelta
-    ) -> Leading | Following:
-        """Win or renew the leadership. `grace`: nothing is taken over that long after a new server run id."""
-        reply = self._scripts.call(
-            "lead",
-            {"owner": owner, "token": token, "run": run, "lease": _ms(lease), "grace": _ms(grace)},
-        )
+    def lead(self, owner: str, *, lease: timedelta, grace: timedelta) -> Leading | Following:
+        """Win or renew the leadership. `owner` is an id that no other process has.
+
+        `grace`: nothing is taken over for that long after the server's run id has changed.
+        """
+        reply = self._scripts.call("lead", {"owner": owner, "lease": _ms(lease), "grace": _ms(grace)})
         if reply["answer"] is LeadAnswer.LEADING:
             return Leading(int(reply["token"]))
         return Following(timedelta(milliseconds=int(reply["wait"])))
 
-    def resign(self, owner: str, token: int, *, run: str) -> None:
-        """Let go of the leadership, so that a standby leads at once."""
-        self._scripts.call(
-            "lead", {"owner": owner, "token": token, "run": run, "lease": 0, "grace": 0, "resign": True}
-        )
+    def resign(self, owner: str) -> None:
+        """Let go of the leadership, so that a standby leads at once. Does nothing for who does not lead."""
+        self._scripts.call("lead", {"owner": owner, "resign": True})
 
     def wait_for_nudge(self, timeout: timedelta) -> bool:
-        """Wait until somebody has work for the scheduler, or `timeout` has passed."""
-        return self._client.blpop([self._keys("nudge")], timeout=timeout.total_seconds()) is not None
+        """Wait until somebody has work for the scheduler, or `timeout`, more than zero, has passed."""
+        with _reaching():
+            return self._client.blpop([self._keys("nudge")], timeout=timeout.total_seconds()) is not None
 
     def page(self, index: str, *, limit: int, after: int = 0, due: bool = False) -> list[str]:
         """Members of an index, oldest first; with `due`, those whose time has come by the store's clock.
 
         `index` is one of leased, due, sessions, environment, live.
         """
-        reply = self._scripts.call("scan", {"index": index, "limit": limit, "after": after, "due": due or None})
+        reply = self._scripts.call(
+            "scan", {"index": index, "limit": limit, "after": after, "due": due or None}
+        )
         return list(reply["entries"])
 
+    def size(self, index: str) -> int:
+        """How many members an index has."""
+        with _reaching():
+            return int(self._client.zcard(self._keys(index)))
+
+    def queues(self) -> list[str]:
+        """The names of all queues, by name."""
+        with _reaching():
+            names: Any = self._client.smembers(self._keys("queues"))
+        return sorted(raw.decode() for raw in names)
+
     def unplaced(self, limit: int) -> list[str]:
-        """Parked routes that placement has not looked at."""
-        return [raw.decode() for raw in self._client.srandmember(self._keys("unplaced"), limit)]
+        """Parked routes that placement has not looked at; which ones, is left to chance."""
+        with _reaching():
+            routes: Any = self._client.srandmember(self._keys("unplaced"), limit)
+        return [raw.decode() for raw in routes]
 
     def forget_unplaced(self, route: str) -> None:
-        """Drop an entry whose route is not there any more."""
-        self._client.srem(self._keys("unplaced"), route)
+        """Leave a route parked until the session registry changes."""
+        with _reaching():
+            self._client.srem(self._keys("unplaced"), route)
 
-    def take_over(self, leader: int, route: str, *, run: str, cause: str) -> TakeoverAnswer:
-        """Put down one route whose lease lapsed."""
-        reply = self._leading(
-            "takeover", {"leader": leader, "route": route, "run": run, "cause": cause, "cap": self._cap}
-        )
-        return TakeoverAnswer(reply)
+    def take_over(self, leader: int, route: str, *, cause: str) -> TakeoverAnswer:
+        """Put down one route whose lease lapsed. The script ends `cause` with the name of its session."""
+        reply = self._leading("takeover", route, {"leader": leader, "route": route, "cause": cause})
+        return TakeoverAnswer(reply["answer"])
 
     def make_ready(self, leader: int, route: str) -> DueAnswer:
         """Dispatch one due route."""
-        return DueAnswer(self._leading("due", {"leader": leader, "route": route, "cap": self._cap}))
+        return DueAnswer(self._leading("due", route, {"leader": leader, "route": route})["answer"])
 
     def place(self, leader: int, route: str, candidates: Candidates, *, registry: int) -> PlaceAnswer:
         """Place a parked route among `candidates`, computed from `registry`."""
-        return PlaceAnswer(
-            self._leading(
-                "place",
-                {
-                    "leader": leader,
-                    "route": route,
-                    "candidates": [list(c) for c in candidates],
-                    "registry": registry,
-                    "cap": self._cap,
-                },
-            )
-        )
+        arguments = {"leader": leader, "route": route, "candidates": [list(c) for c in candidates]}
+        return PlaceAnswer(self._leading("place", route, {**arguments, "registry": registry})["answer"])
 
-    def evict(self, leader: int, queue: str, *, limit: int) -> tuple[EvictAnswer, int]:
-        """Return the waiting routes of a queue without sessions to placement; says how many."""
-        reply = self._scripts.call("evict", {"leader": leader, "queue": queue, "limit": limit, "cap": self._cap})
-        _check_leader(reply["answer"])
-        return reply["answer"], int(reply.get("count", 0))
+    def evict(self, leader: int, queue: str, *, limit: int) -> Evicted | None:
+        """Return waiting routes of a queue to placement; None if it has a session."""
+        reply = self._leading("evict", f"queue {queue}", {"leader": leader, "queue": queue, "limit": limit})
+        if reply["answer"] is EvictAnswer.BUSY:
+            return None
+        return Evicted(int(reply["count"]), int(reply["left"]))
 
     def top_up(self, leader: int, queue: str, *, limit: int) -> int:
         """Write the tickets that have been missing for two sweeps; says how many."""
-        reply = self._scripts.call("top_up", {"leader": leader, "queue": queue, "limit": limit})
-        _check_leader(reply["answer"])
+        reply = self._leading("top_up", f"queue {queue}", {"leader": leader, "queue": queue, "limit": limit})
         return int(reply["count"])
 
     def repair(self, leader: int, live: str, *, lease: timedelta) -> list[str]:
         """Check the index entries of one live execution, `instance/execution`; returns what was put back."""
         instance, execution, _ = split_member(live + "/")
-        reply = self._scripts.call(
-            "repair",
-            {
-                "leader": leader,
-                "instance": instance,
-                "execution": execution,
-                "lease": _ms(lease),
-                "cap": self._cap,
-            },
-        )
-        _check_leader(reply["answer"])
+        arguments = {"leader": leader, "instance": instance, "execution": execution, "lease": _ms(lease)}
+        reply = self._leading("repair", f"execution {execution}", arguments)
         return list(reply["repaired"]) if reply["answer"] is RepairAnswer.CHECKED else []
 
     def expire_session(self, leader: int, session: str) -> RetireAnswer:
         """Retire a session whose lease lapsed."""
-        return RetireAnswer(
-            self._leading("retire", {"leader": leader, "session": session, "state": SessionState.GONE.value})
-        )
+        arguments = {"leader": leader, "session": session, "state": SessionState.GONE.value}
+        return RetireAnswer(self._leading("retire", f"session {session}", arguments)["answer"])
 
-    def _leading(self, name: str, arguments: dict[str, object]) -> str:
-        answer = self._scripts.call(name, arguments)["answer"]
-        _check_leader(answer)
-        return str(answer)
+    def _leading(self, name: str, subject: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            reply = self._scripts.call(name, {**arguments, "cap": self._cap})
+        except failures.ResponseError as error:
+            if _SCRIPT_ERROR not in str(error):
+                raise
+            raise Malformed(
+                f"{subject}: what is stored cannot be read by {name!r} ({error}); it is kept"
+            ) from error
+        if reply["answer"] == RetireAnswer.NOT_LEADER:
+            raise NotLeader
+        return reply
 
 
-def _check_leader(answer: str) -> None:
-    if answer == RetireAnswer.NOT_LEADER:
-        raise NotLeader
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Plain reads are not resent: the loop comes round again."""
+    try:
+        yield
+    except (failures.ConnectionError, failures.TimeoutError) as error:
+        raise StoreUnreachable(f"the server does not answer: {error}") from error
 
 
 def _ms(duration: timedelta) -> int:

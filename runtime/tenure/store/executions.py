@@ -33,7 +33,6 @@ class NewExecution:
     correlation: str
     band: int
     needs: Mapping[str, Any]
-    sources: Mapping[str, str]
     base_needs: Mapping[str, Any]
     job_needs: Mapping[str, Any]
     candidates: Sequence[tuple[str, int]]
@@ -115,7 +114,6 @@ class Executions:
                 "band": new.band,
                 "params": new.params,
                 "needs": dict(new.needs),
-                "sources": dict(new.sources),
                 "candidates": [list(c) for c in new.candidates],
                 "crash_limit": new.crash_limit,
                 "registry": new.registry,
@@ -138,6 +136,11 @@ class Executions:
         if not header:
             return None
         return _stored(instance, execution, header, records, attempts)
+
+    def status(self, instance: str, execution: str) -> ExecutionStatus | None:
+        """The status alone; None if there is no such execution."""
+        raw = self._client.hget(self._keys("execution", instance, execution), "status")
+        return None if raw is None else ExecutionStatus(raw.decode())
 
     def headers(self, instance: str, ids: Sequence[str]) -> list[StoredExecution]:
         """Headers with the recipe's record only, in the order asked for; those that are gone are left out."""

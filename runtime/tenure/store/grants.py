@@ -44,6 +44,8 @@ class Grant:
     capability: str
     token: int
     attempt: int
+    #: Attempts that ended with an exception; retries count these, not attempts lost with their slot.
+    failures: int
     params: bytes
     needs: Mapping[str, Any]
     title: str
@@ -78,6 +80,7 @@ class Grant:
             capability=grant["capability"],
             token=int(grant["token"]),
             attempt=int(grant["attempt"]),
+            failures=int(grant["failures"]),
             params=as_bytes(grant["params"]),
             needs=grant.get("needs") or {},
             title=grant["title"],

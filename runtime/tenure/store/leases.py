@@ -37,10 +37,9 @@ class SlotLeases:
         #: The RQ job this slot is running; grants rewrite its title.
         self.ticket: str | None = None
 
-    def claim(self, ticket: str | None) -> Grant | None:
-        """Claim the best waiting route of the slot's queue, woken by `ticket`."""
-        self.ticket = ticket
-        reply = self._ordered("claim", {})
+    def claim(self, *, popped: bool = False) -> Grant | None:
+        """Claim the best waiting route of the slot's queue; `popped`: its ticket has just woken the slot."""
+        reply = self._ordered("claim", {"popped": popped or None})
         return Grant.from_reply(reply["grant"]) if reply["answer"] is ClaimAnswer.GRANTED else None
 
     def mark_started(self, grant: Grant) -> None:
@@ -116,10 +115,13 @@ class SlotLeases:
         *,
         reason: str,
         avoid: bool = False,
+        block: str | None = None,
         mismatches: Sequence[str] = (),
         allocation: str = "",
     ) -> str:
         """Give a route back untouched; returns the index it is in now.
+
+        `avoid`: do not offer it to this queue again. `block`: stop it where it is, for this reason.
 
         Raises:
             LeaseLost: it was not ours to give, or user code had started.
@@ -130,6 +132,7 @@ class SlotLeases:
                 **_route(grant),
                 "reason": reason,
                 "avoid": avoid or None,
+                "block": block,
                 "mismatches": list(mismatches),
                 "allocation": allocation,
             },

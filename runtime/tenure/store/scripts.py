@@ -156,7 +156,8 @@ class Scripts:
             StoreUnreachable: the server could not be reached at all within the budget.
             StoreFull: the server's memory limit is reached; nothing was written.
         """
-        packed = msgpack.packb(dict(arguments))
+        # The server's msgpack has no binary type: bytes travel as raw strings.
+        packed = msgpack.packb(dict(arguments), use_bin_type=False)
         raw = self._send(name, packed)
         # Lua strings have no encoding: payload bytes come back as surrogates and turn into bytes again at no loss.
         reply: dict[str, Any] = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)

@@ -10,7 +10,7 @@ import redis
 
 from tenure.errors import InvalidInput, Malformed
 from tenure.model.data import decode, encode
-from tenure.model.needs import Allocation
+from tenure.model.allocation import Allocation
 from tenure.model.status import SessionState
 from tenure.store.answers import RegisterAnswer, RenewAnswer
 from tenure.store.keys import RECIPE, Keys

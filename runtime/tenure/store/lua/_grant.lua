@@ -3,7 +3,7 @@
 local function describe(instance, execution, capability, record)
   local grant_ = {
     instance = instance, execution = execution, capability = capability, token = record.token,
-    attempt = record.attempt, crashes = record.crashes, task = record.task, effects = record.effects,
+    attempt = record.attempt, failures = record.failures, task = record.task, effects = record.effects,
     needs = record.needs, ordinal = record.ordinal, index = record.index, invocation = record.invocation,
     title = title(record), revision = record.revision,
   }

@@ -23,7 +23,7 @@ local function seen(a)
 end
 
 local function answer(a, reply)
-  redis.call('HSET', Key.life(a.life), 'request', a.request, 'answer', cmsgpack.pack(reply))
+  redis.call('HSET', Key.life(a.life), 'session', a.session, 'request', a.request, 'answer', cmsgpack.pack(reply))
   redis.call('PEXPIRE', Key.life(a.life), 86400000)
   return finish_reply(reply)
 end

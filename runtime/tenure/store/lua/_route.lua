@@ -42,6 +42,7 @@ end
 local function move(route, record, where, score, queue)
   if record.where ~= where or record.queue ~= queue then leave(route, record) end
   record.where, record.queue, record.since = where, queue, now
+  record.due_at = where == Where.due and score or nil
   redis.call('ZADD', index(where, queue), score, route)
 end
 
@@ -89,7 +90,7 @@ local function dispatch(instance, execution, capability, record)
   release(route, record)
   record.ready_at = record.ready_at or now
   if queue then
-    move(route, record, Where.waiting, record.band * BAND + now, queue)
+    move(route, record, Where.waiting, record.band * BAND + record.ready_at, queue)
     record.ticket = write_ticket(queue, route, title(record))
   else
     move(route, record, Where.environment, now)

@@ -19,9 +19,9 @@ end
 local function open(instance, execution, header, spec)
   local record = {
     status = Capability.pending, ordinal = spec.ordinal, index = spec.index, group = spec.group, task = spec.task,
-    hash = spec.hash, effects = spec.effects, needs = spec.needs, sources = spec.sources, revision = 1,
-    candidates = spec.candidates, band = header.band, crash_limit = spec.crash_limit, attempts = spec.attempts,
-    title = header.recipe .. ' ' .. spec.capability, attempt = 1, crashes = 0,
+    hash = spec.hash, effects = spec.effects, needs = spec.needs, revision = 1,
+    candidates = spec.candidates, band = header.band, crash_limit = spec.crash_limit,
+    title = header.recipe .. ' ' .. spec.capability, attempt = 1, failures = 0, crashes = 0,
     invocation = Invocation.dispatching, ready_at = now,
   }
   become(record, Capability.ready)

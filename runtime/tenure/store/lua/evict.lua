@@ -2,7 +2,7 @@
 --
 -- uses      _now _event _ticket _route _leader
 -- args      leader: token, queue, limit, cap
--- returns   "busy": it has a session; "evicted" with count, left; "not_leader"
+-- returns   "busy": it has a session; "evicted" with count, left: routes and tickets; "not_leader"
 
 local refused = not_leader(a)
 if refused then return refused end
@@ -18,11 +18,10 @@ for _, route in ipairs(routes) do
     redis.call('ZREM', Key.waiting(a.queue), route)
   end
 end
-for _, ticket in ipairs(redis.call('LRANGE', Key.tickets(a.queue), 0, a.limit - 1)) do
-  redis.call('LREM', Key.tickets(a.queue), 1, ticket)
+for _, ticket in ipairs(redis.call('LPOP', Key.tickets(a.queue), a.limit) or {}) do
   redis.call('DEL', Key.ticket(ticket))
 end
-local left = redis.call('ZCARD', Key.waiting(a.queue))
+local left = redis.call('ZCARD', Key.waiting(a.queue)) + redis.call('LLEN', Key.tickets(a.queue))
 if left == 0 then
   redis.call('DEL', Key.queue(a.queue), Key.queue_idle(a.queue))
   redis.call('SREM', Key.queues(), a.queue)

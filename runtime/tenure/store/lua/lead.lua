@@ -1,24 +1,31 @@
 -- Win, renew or resign the scheduler's leadership.
 --
+-- An owner is known by its id alone and is told its token again, so that one whose reply was lost still leads.
+-- Renewal works on a full server, or nothing could be taken over there.
+--
+-- flags     allow-oom
 -- uses      _now _leader
--- args      owner, token: of the leadership held, or 0, lease: ms, run: the server's run id
---           grace: ms nothing is taken over after the run id changed, resign: whether to let go
+-- args      owner: an id no other process has, lease: ms, resign: whether to let go
+--           grace: ms nothing is taken over after the run id changed
 -- returns   "leading" with token; "following" with wait: ms until the leader's lease may lapse; "resigned"
 
-local server = redis.call('HMGET', Key.server(), 'run')
-if server[1] ~= a.run then
-  local until_ = server[1] and now + a.grace or 0
-  redis.call('HSET', Key.server(), 'run', a.run, 'since', now, 'grace_until', until_)
-  if server[1] then redis.call('HSET', Key.leader(), 'deadline', now + a.lease) end
-end
+local known, run = redis.call('HGET', Key.server(), 'run'), server_run()
 local leader = redis.call('HMGET', Key.leader(), 'owner', 'token', 'deadline')
-local mine = leader[1] == a.owner and leader[2] == string.format('%.0f', a.token)
+local owner, last, deadline = leader[1] or '', tonumber(leader[2] or '0'), tonumber(leader[3] or '0')
+local mine = owner == a.owner
 if a.resign then
-  if mine then redis.call('HSET', Key.leader(), 'owner', '', 'token', '0', 'deadline', 0) end
+  -- The token passes on, so that writes still on their way are refused.
+  if mine then redis.call('HSET', Key.leader(), 'owner', '', 'token', string.format('%.0f', last + 1), 'deadline', 0) end
   return reply('resigned')
 end
-local deadline = tonumber(leader[3] or '0')
+if known ~= run then
+  redis.call('HSET', Key.server(), 'run', run, 'since', now, 'grace_until', known and now + a.grace or 0)
+  if known and owner ~= '' then
+    deadline = now + a.lease
+    redis.call('HSET', Key.leader(), 'deadline', deadline)
+  end
+end
 if not mine and deadline > now then return reply('following', { wait = deadline - now }) end
-local token = mine and a.token or math.max(tonumber(leader[2] or '0') + 1, now_us)
+local token = mine and last or math.max(last + 1, now_us)
 redis.call('HSET', Key.leader(), 'owner', a.owner, 'token', string.format('%.0f', token), 'deadline', now + a.lease)
 return reply('leading', { token = token })

@@ -1,8 +1,62 @@
 -- Check the index entries of one live execution, and put back what a lost write left out (G19).
 --
+-- The record is the truth: it names the one index its route is in. An entry in any other index goes.
+--
 -- uses      _now _event _ticket _route _settle _leader
 -- args      leader: token, instance, execution, lease: ms, cap
 -- returns   "checked" with repaired: capabilities; "ended": not live any more; "not_leader"
+
+local function score(record)
+  if record.where == Where.waiting then return record.band * BAND + (record.ready_at or record.since) end
+  if record.where == Where.leased then return now + a.lease end
+  return record.due_at or record.since
+end
+
+local function is_elsewhere(route, record)
+  local found = 0
+  for where in pairs(Where) do
+    if where ~= record.where and where ~= Where.waiting then found = found + redis.call('ZREM', Key[where](), route) end
+  end
+  return found > 0
+end
+
+-- A queue that is not known any more is nobody's: an entry there would never be claimed nor evicted.
+local function is_nowhere(record)
+  return not record.where or
+    (record.where == Where.waiting and redis.call('SISMEMBER', Key.queues(), record.queue) == 0)
+end
+
+local function place_anew(capability, route, record)
+  if may_have_happened(record) then
+    record.invocation = Invocation.unknown
+    move(route, record, Where.unknown, now)
+    save(a.instance, a.execution, capability, record)
+  else
+    record.invocation = Invocation.dispatching
+    dispatch(a.instance, a.execution, capability, record)
+  end
+end
+
+local function put_back(route, record)
+  redis.call('ZADD', index(record.where, record.queue), score(record), route)
+  if record.where == Where.environment then redis.call('SADD', Key.unplaced(), route) end
+end
+
+local function check(capability, record)
+  local route = member(a.instance, a.execution, capability)
+  local changed = is_elsewhere(route, record)
+  if is_nowhere(record) then
+    place_anew(capability, route, record)
+  elseif not redis.call('ZSCORE', index(record.where, record.queue), route) then
+    put_back(route, record)
+  elseif capability == Recipe and record.where == Where.tasks and
+    awaited_is_settled(a.instance, a.execution, record.awaits) then
+    wake_recipe(a.instance, a.execution)
+  else
+    return changed
+  end
+  return true
+end
 
 local refused = not_leader(a)
 if refused then return refused end
@@ -14,24 +68,12 @@ end
 local repaired = {}
 for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(a.instance, a.execution))) do
   local record = load(a.instance, a.execution, capability)
-  local route = member(a.instance, a.execution, capability)
   if record and record.invocation == Invocation.settled then
     redis.call('SREM', Key.in_flight(a.instance, a.execution), capability)
-  elseif record and not record.where then
-    dispatch(a.instance, a.execution, capability, record)
+  elseif record and check(capability, record) then
     repaired[#repaired + 1] = capability
-  elseif record and not redis.call('ZSCORE', index(record.where, record.queue), route) then
-    local scores = {
-      [Where.waiting] = record.band * BAND + record.since, [Where.leased] = now + a.lease,
-    }
-    redis.call('ZADD', index(record.where, record.queue), scores[record.where] or record.due_at or record.since, route)
-    repaired[#repaired + 1] = capability
-  elseif record and capability == Recipe and record.where == Where.tasks and
-    awaited_is_settled(a.instance, a.execution, record.awaits) then
-    wake_recipe(a.instance, a.execution)
-    repaired[#repaired + 1] = capability
+    emit(a.instance, a.execution, 'repaired', capability, {})
   end
 end
-for _, capability in ipairs(repaired) do emit(a.instance, a.execution, 'repaired', capability, {}) end
 publish(a.cap)
 return reply('checked', { repaired = repaired })

@@ -4,6 +4,7 @@
 -- uses      _now _event _ticket _route _request
 -- args      life, request, instance, execution, capability, token, cap
 --           reason: why        avoid: whether this queue is not to be offered the route again
+--           block: stop it where it is instead, for this reason (data that cannot be read)
 --           mismatches: list of texts, allocation: text
 -- returns   "rescheduled" with where; "lease_lost"; "superseded"; "closed"
 
@@ -19,6 +20,14 @@ emit(a.instance, a.execution, 'handoff', a.capability, {
   attempt = record.attempt, reason = a.reason, mismatches = a.mismatches, allocation = a.allocation,
   needs = record.needs, session = record.session, token = record.token,
 })
-dispatch(a.instance, a.execution, a.capability, record)
+if a.block then
+  local route = member(a.instance, a.execution, a.capability)
+  release(route, record)
+  record.error = a.block
+  move(route, record, Where.blocked, now)
+  save(a.instance, a.execution, a.capability, record)
+else
+  dispatch(a.instance, a.execution, a.capability, record)
+end
 publish(a.cap)
 return answer(a, { answer = 'rescheduled', where = record.where, queue = record.queue })

@@ -20,6 +20,13 @@ if found[2] then
   redis.call('SREM', Key.queue_sessions(found[2]), a.session)
 end
 if a.state == Session.gone then
+  -- Its slots wait for nothing any more; counted as idle they would draw work to the queue.
+  if found[2] then
+    for _, life in ipairs(redis.call('SMEMBERS', Key.queue_idle(found[2]))) do
+      local owner = redis.call('HGET', Key.life(life), 'session')
+      if not owner or owner == a.session then redis.call('SREM', Key.queue_idle(found[2]), life) end
+    end
+  end
   redis.call('ZREM', Key.sessions(), a.session)
   redis.call('PEXPIRE', Key.session(a.session), 86400000)
 end

@@ -18,7 +18,7 @@ redis.call('RPUSH', Key.attempts(a.instance, a.execution), cmsgpack.pack({
   outcome = Outcome.failed, cause = a.error, session = record.session, life = record.life, token = record.token,
 }))
 emit(a.instance, a.execution, 'retry', a.capability, { attempt = record.attempt, error = a.error, delay = a.delay })
-record.attempt = record.attempt + 1
+record.attempt, record.failures = record.attempt + 1, record.failures + 1
 if a.delay <= a.in_place then
   record.started_at = now
   save(a.instance, a.execution, a.capability, record)

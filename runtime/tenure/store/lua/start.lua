@@ -2,7 +2,7 @@
 --
 -- uses      _now _event _ticket _route
 -- args      instance, execution, nonce: of this request        header: flat list of header fields
---           input_hash, recipe, band, params, needs, sources, candidates, crash_limit, cap: events kept
+--           input_hash, recipe, band, params, needs, candidates, crash_limit, cap: events kept
 --           registry: revision the candidates were computed from
 -- returns   "created"; "exists": the same input; "conflict": another recipe or input;
 --           "deleted": a tombstone; "stale": nobody can admit it, by an older registry. Nothing is written then.
@@ -18,8 +18,8 @@ if redis.call('EXISTS', Key.tombstone(a.instance, a.execution)) == 1 then return
 
 local record = {
   status = Capability.pending, ordinal = 0, task = a.recipe, effects = Effects.repeatable, needs = a.needs,
-  sources = a.sources, revision = 1, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
-  title = a.recipe, attempt = 1, crashes = 0, invocation = Invocation.dispatching,
+  revision = 1, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
+  title = a.recipe, attempt = 1, failures = 0, crashes = 0, invocation = Invocation.dispatching,
 }
 if not choose(record) and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then
   return reply('stale')

@@ -2,7 +2,7 @@
 --
 -- flags     allow-oom
 -- uses      _now _event _ticket _route _settle _lost _leader
--- args      leader: token, route, run, cap, cause: text
+-- args      leader: token, route, cap, cause: text, which the holder's session completes
 -- returns   "taken"; "live": renewed or superseded meanwhile; "grace": the server has just restarted; "not_leader"
 
 local refused = not_leader(a)
@@ -11,11 +11,11 @@ if in_grace() then return reply('grace') end
 local deadline = redis.call('ZSCORE', Key.leased(), a.route)
 if not deadline or tonumber(deadline) > now then return reply('live') end
 local instance, execution, capability = split(a.route)
-local record = load(instance, execution, capability)
-if not record or record.where ~= Where.leased then
+local record = instance and load(instance, execution, capability)
+if not record or record.where ~= Where.leased or not header_of(instance, execution) then
   redis.call('ZREM', Key.leased(), a.route)
   return reply('live')
 end
-lose(instance, execution, capability, record, a.cause, nil, a.run)
+lose(instance, execution, capability, record, a.cause .. ' ' .. (record.session or '?'), nil, server_run())
 publish(a.cap)
-return reply('taken', { session = record.session })
+return reply('taken')

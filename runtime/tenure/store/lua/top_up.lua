@@ -8,16 +8,18 @@ local refused = not_leader(a)
 if refused then return refused end
 local short = redis.call('ZCARD', Key.waiting(a.queue)) - redis.call('LLEN', Key.tickets(a.queue))
 local before = tonumber(redis.call('HGET', Key.shortage(), a.queue) or '0')
-local count = math.min(short, before, a.limit)
+local count = math.max(math.min(short, before, a.limit), 0)
 if count > 0 then
   for _, route in ipairs(redis.call('ZRANGE', Key.waiting(a.queue), 0, count - 1)) do
     local instance, execution, capability = split(route)
-    local record = load(instance, execution, capability)
-    if record then
+    local record = instance and load(instance, execution, capability)
+    if not record or record.where ~= Where.waiting or record.queue ~= a.queue then
+      redis.call('ZREM', Key.waiting(a.queue), route)
+    else
       record.ticket = write_ticket(a.queue, route, title(record))
       save(instance, execution, capability, record)
     end
   end
 end
-redis.call('HSET', Key.shortage(), a.queue, math.max(short - math.max(count, 0), 0))
-return reply('topped_up', { count = math.max(count, 0) })
+redis.call('HSET', Key.shortage(), a.queue, math.max(short - count, 0))
+return reply('topped_up', { count = count })

@@ -1,0 +1,162 @@
+"""Why an execution is not moving: the reason, since when, what would change it, and the nearest workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tenure.engine.placement import Code, Placement, Verdict
+from tenure.errors import Malformed
+from tenure.model.needs import Needs
+from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason
+from tenure.store.executions import StoredExecution, moment
+from tenure.store.keys import RECIPE
+from tenure.store.sessions import RegistryView
+
+NEAREST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RouteExplanation:
+    """Why one route waits."""
+
+    capability: str
+    reason: WaitingReason
+    since: datetime
+    detail: str
+    remedy: str
+    needs: str
+    nearest: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to "why is it not moving"; `routes` begins with what the execution waits for first."""
+
+    execution: str
+    status: ExecutionStatus
+    reason: WaitingReason | None
+    since: datetime
+    summary: str
+    routes: Sequence[RouteExplanation]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for --json."""
+        return {
+            "execution": self.execution,
+            "status": self.status.value,
+            "reason": self.reason.value if self.reason else None,
+            "since": self.since.isoformat(),
+            "summary": self.summary,
+            "routes": [
+                {
+                    "capability": r.capability,
+                    "reason": r.reason.value,
+                    "since": r.since.isoformat(),
+                    "detail": r.detail,
+                    "remedy": r.remedy,
+                    "needs": r.needs,
+                    "nearest": list(r.nearest),
+                }
+                for r in self.routes
+            ],
+        }
+
+
+def explain(stored: StoredExecution, view: RegistryView) -> Explanation:
+    """Explain one execution as read from the store, by the present workers."""
+    routes = [
+        _explain_route(stored, capability, record, view)
+        for capability, record in stored.records.items()
+        if record.get("where")
+    ]
+    order = list(WaitingReason)
+    routes.sort(key=lambda r: (order.index(r.reason), r.capability != RECIPE, r.since))
+    since = stored.completed_at or (routes[0].since if routes else stored.created_at)
+    return Explanation(stored.id, stored.status, stored.reason, since, _summary(stored, routes), routes)
+
+
+def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
+    if stored.is_terminal:
+        return f"it ended as {stored.status}" + (f": {stored.error}" if stored.error else "")
+    if not routes:
+        return "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"
+    first = routes[0]
+    return f"{first.detail}; {first.remedy}" if first.remedy else first.detail
+
+
+def _explain_route(
+    stored: StoredExecution, capability: str, record: dict[str, Any] | Any, view: RegistryView
+) -> RouteExplanation:
+    where = RouteIndex(record["where"])
+    verdicts, needs = _verdicts(stored, capability, record, view)
+    detail, remedy = _words(capability, record, where, verdicts)
+    nearest = [_nearest(v) for v in verdicts[:NEAREST]] if where is RouteIndex.ENVIRONMENT else []
+    return RouteExplanation(
+        capability, WaitingReason.of(where), moment(int(record["since"])), detail, remedy, needs, nearest
+    )
+
+
+def _verdicts(
+    stored: StoredExecution, capability: str, record: Any, view: RegistryView
+) -> tuple[Sequence[Verdict], str]:
+    try:
+        needs = Needs.from_data(record.get("needs") or {})
+    except Malformed as error:
+        return [], f"malformed: {error}"
+    code = (
+        Code(recipe=f"{stored.recipe}@{stored.version}")
+        if capability == RECIPE
+        else Code(task=str(record["task"]))
+    )
+    return Placement.verdicts(view, needs, code), str(needs)
+
+
+def _words(
+    capability: str, record: Any, where: RouteIndex, verdicts: Sequence[Verdict]
+) -> tuple[str, str]:
+    """What to say, and what would change it."""
+    subject = "the recipe" if capability == RECIPE else capability
+    queue, session = record.get("queue"), record.get("session")
+    words: dict[RouteIndex, tuple[str, str]] = {
+        RouteIndex.WAITING: (f"{subject} waits in queue {queue}", "a free slot there takes it; add workers if it stays"),
+        RouteIndex.LEASED: (f"{subject} is being worked on by session {session}", ""),
+        RouteIndex.DUE: (f"{subject} waits for its time", "nothing to do"),
+        RouteIndex.TASKS: (f"{subject} waits for {_awaited(record)}", ""),
+        RouteIndex.UNKNOWN: (
+            f"{subject} was started and its worker is gone ({record.get('cause')}); nobody knows how it ended",
+            "it is never run again on a guess: find out what happened",
+        ),
+        RouteIndex.BLOCKED: (
+            f"{subject} is stopped: {record.get('error')}",
+            "run workers with the code it was recorded by",
+        ),
+        RouteIndex.ENVIRONMENT: (f"no worker can take {subject}", _missing(verdicts)),
+        RouteIndex.INPUT: (f"{subject} waits for a signal", "send it"),
+        RouteIndex.CHILDREN: (f"{subject} waits for its children", ""),
+    }
+    return words[where]
+
+
+def _awaited(record: Any) -> str:
+    awaits = record.get("awaits") or {}
+    return str(awaits.get("capability") or f"map {awaits.get('group')}")
+
+
+def _missing(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
+        return "no worker is running; start one with `tenure worker`"
+    if all(v.code_missing for v in verdicts):
+        return "no running worker has loaded its code; start one with --import and its module"
+    return f"the nearest: {_nearest(verdicts[0])}"
+
+
+def _nearest(verdict: Verdict) -> str:
+    lacks = [str(m) for m in verdict.mismatches]
+    if verdict.code_missing:
+        lacks.insert(0, "its code is not loaded")
+    if not verdict.queue.sessions:
+        lacks.insert(0, "no session is ready")
+    return f"pool {verdict.queue.pool} ({verdict.queue.name}): {'; '.join(lacks) or 'fits'}"

@@ -1,0 +1,110 @@
+"""Running one task once: from its recorded parameters to an outcome, whatever the user's code does."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tenure.engine.context import TaskContext, log_fields
+from tenure.engine.definitions import TaskDefinition, recipe_running
+from tenure.errors import InvalidInput, LeaseLost, Malformed, TenureError, Unconfirmed
+from tenure.model.data import decode, encode
+from tenure.model.retry import RetryIn
+from tenure.store.grants import Grant
+
+log = logging.getLogger(__name__)
+
+ERROR_LIMIT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The task returned. `seconds` is how long it took; `payload` is its encoded result."""
+
+    payload: bytes
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The task failed for good."""
+
+    error: str
+    error_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The attempt failed, and its retry policy asks for another one."""
+
+    error: str
+    error_type: str
+    delay: timedelta
+
+
+Outcome = Completed | Failed | TryAgain
+
+
+def run_task(
+    task: TaskDefinition[..., Any], grant: Grant, context: TaskContext, *, payload_limit: int
+) -> Outcome:
+    """Run user code under a started lease.
+
+    Raises:
+        LeaseLost, Unconfirmed: the task's own report found that this slot is not the owner any more.
+    """
+    began = time.monotonic()
+    token = recipe_running.set(None)
+    try:
+        injected = {task.context_parameter: context} if task.context_parameter else {}
+        args, kwargs = task.signature.load_call(decode(grant.params, where=_where(grant)), injected)
+        result = task.func(*args, **kwargs)
+        if inspect.isawaitable(result):
+            result = asyncio.run(_wait_for(result))
+    except (LeaseLost, Unconfirmed):
+        raise
+    except BaseException as error:  # noqa: BLE001  # a task may raise anything; it is one failed attempt with its cause
+        return _judge(task, grant, error)
+    finally:
+        recipe_running.reset(token)
+    seconds = time.monotonic() - began
+    try:
+        plain = task.signature.dump_result(result)
+        return Completed(encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"), seconds)
+    except InvalidInput as error:
+        # Running it again would give the same, and its effect has happened: no retry.
+        return Failed(describe(error), type(error).__name__)
+
+
+def describe(error: BaseException) -> str:
+    """One readable line for a record."""
+    text = str(error) if isinstance(error, TenureError) else f"{type(error).__name__}: {error}"
+    return text[:ERROR_LIMIT]
+
+
+def _judge(task: TaskDefinition[..., Any], grant: Grant, error: BaseException) -> Outcome:
+    log.warning(
+        "%s of %s failed: %s",
+        grant.title,
+        grant.execution,
+        describe(error),
+        exc_info=error,
+        extra=log_fields(grant),
+    )
+    verdict = task.retry.verdict(grant.failures + 1, error)
+    if isinstance(verdict, RetryIn) and not isinstance(error, Malformed):
+        return TryAgain(describe(error), type(error).__name__, verdict.delay)
+    return Failed(describe(error), type(error).__name__)
+
+
+def _where(grant: Grant) -> str:
+    return f"execution {grant.execution}: the parameters of {grant.capability}"
+
+
+async def _wait_for(result: Any) -> Any:
+    return await result

@@ -1,0 +1,62 @@
+"""What every part of the engine works with in one slot, and when the slot should stop taking work."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenure.engine.admission import Admission
+from tenure.engine.definitions import Definitions, TaskDefinition
+from tenure.engine.placement import Code, Placement
+from tenure.engine.presence import Presence
+from tenure.model.needs import Needs
+from tenure.settings import Settings
+from tenure.store.executions import Executions
+from tenure.store.leases import SlotLeases
+from tenure.store.sessions import RegistryView
+
+VIEW_SECONDS = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """The collaborators of one slot, passed to whatever works in it."""
+
+    leases: SlotLeases
+    executions: Executions
+    placement: Placement
+    definitions: Definitions
+    presence: Presence
+    admission: Admission
+    settings: Settings
+    _deadline: float = 0.0
+    _view: RegistryView | None = None
+    _view_until: float = 0.0
+    _candidates: dict[tuple[str, str], list[tuple[str, int]]] = field(default_factory=dict)
+
+    def begin_turn(self) -> None:
+        """A turn ends after `settings.chain`, so that RQ's loop gets its say."""
+        self._deadline = time.monotonic() + self.settings.chain.total_seconds()
+
+    def stopping(self) -> bool:
+        """Whether to take no further work: the turn is over, or the agent drains."""
+        return time.monotonic() >= self._deadline or self.presence.draining()
+
+    def runs(self, task: TaskDefinition[..., Any], demand: Needs) -> bool:
+        """Whether this slot has the task's code and meets its demand."""
+        return self.definitions.tasks.get(task.name) is task and self.admission.fits(demand)
+
+    def candidates(self, demand: Needs, code: Code) -> list[tuple[str, int]]:
+        """The queues that can admit a route, by a view of the registry that is a second old at most."""
+        now = time.monotonic()
+        if self._view is None or now >= self._view_until:
+            view = self.placement.view()
+            if self._view is None or view.revision != self._view.revision:
+                self._candidates.clear()
+            self._view, self._view_until = view, now + VIEW_SECONDS
+        key = (str(code), str(demand))
+        known = self._candidates.get(key)
+        if known is None:
+            known = self._candidates[key] = Placement.candidates(self._view, demand, code)
+        return known

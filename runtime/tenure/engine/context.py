@@ -1,0 +1,73 @@
+"""What a running task can see and say."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from tenure.store.grants import Grant
+from tenure.store.leases import SlotLeases
+
+log = logging.getLogger("tenure.task")
+
+#: Progress is written at most this often, and always when it is complete.
+PROGRESS_SECONDS = 0.2
+
+
+class TaskContext:
+    """Given to a task that has a parameter annotated `TaskContext`, or named `ctx`."""
+
+    def __init__(self, grant: Grant, leases: SlotLeases) -> None:
+        self._grant = grant
+        self._leases = leases
+        self._last_report = 0.0
+
+    @property
+    def execution_id(self) -> str:
+        """The execution this task belongs to."""
+        return self._grant.execution
+
+    @property
+    def attempt(self) -> int:
+        """Counts from 1; lost attempts count too."""
+        return self._grant.attempt
+
+    @property
+    def fencing_token(self) -> int:
+        """Grows with every lease on this task call; an outside store can refuse smaller ones (G2)."""
+        return self._grant.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this task call, and for no other."""
+        return f"{self._grant.instance}:{self._grant.execution}:{self._grant.capability}"
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Say how far the task is. Frequent calls are thinned out; a full one is always written.
+
+        Raises:
+            LeaseLost: somebody else has taken the task over; stop.
+        """
+        complete = total is not None and done >= total
+        if complete or time.monotonic() - self._last_report >= PROGRESS_SECONDS:
+            self._last_report = time.monotonic()
+            self._leases.report(self._grant, progress=(done, total, message))
+
+    def log(self, message: str) -> None:
+        """Record a line among the execution's events, and log it.
+
+        Raises:
+            LeaseLost: somebody else has taken the task over; stop.
+        """
+        log.info("%s", message, extra=log_fields(self._grant))
+        self._leases.report(self._grant, message=message)
+
+
+def log_fields(grant: Grant) -> dict[str, object]:
+    """The stable keys that log records of a lease carry."""
+    return {
+        "execution": grant.execution,
+        "capability": grant.capability,
+        "attempt": grant.attempt,
+        "token": grant.token,
+    }

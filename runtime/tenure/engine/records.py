@@ -1,0 +1,131 @@
+"""What a replay finds recorded at the coordinates of a task call, as a decision."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.errors import Malformed, NonDeterministicRecipe
+from tenure.model.status import CapabilityStatus, InvocationState
+from tenure.store.keys import RECIPE
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the recipe asks for now."""
+
+    capability: str
+    ordinal: int
+    task: str
+    hash: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """Nothing is recorded here yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The recorded result, or results in order of a map."""
+
+    payloads: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFailure:
+    """The call failed, or was closed, for good."""
+
+    capability: str
+    error: str
+    cancelled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """The call is open, and its outcome is not there yet."""
+
+
+Found = New | Recorded | RecordedFailure | InProgress
+
+
+class Records:
+    """The records of one execution by ordinal, as read when its recipe was leased."""
+
+    def __init__(self, execution: str, records: Mapping[str, Record], results: Mapping[str, bytes]) -> None:
+        self._execution = execution
+        self._records = records
+        self._results = results
+        self._calls: dict[int, str] = {}
+        self._members: dict[int, list[str]] = defaultdict(list)
+        for capability, record in records.items():
+            if capability == RECIPE:
+                continue
+            if record.get("index") is None:
+                self._calls[int(record["ordinal"])] = capability
+            else:
+                self._members[int(record["ordinal"])].append(capability)
+
+    def find(self, call: Call) -> Found:
+        """What is recorded for `call`.
+
+        Raises:
+            NonDeterministicRecipe: another task, input or number of items was recorded there.
+        """
+        capability = self._calls.get(call.ordinal)
+        if capability is None:
+            return New()
+        record = self._records[capability]
+        self._compare(call, capability, record)
+        return self._find_group(call) if record.get("size") is not None else self._find_one(capability, record)
+
+    def _compare(self, call: Call, capability: str, record: Record) -> None:
+        was = (capability, record["hash"], record.get("size"))
+        if was == (call.capability, call.hash, call.size):
+            return
+        what = "another task" if capability != call.capability else "other input"
+        raise NonDeterministicRecipe(
+            f"execution {self._execution}: at call {call.ordinal} the recipe now asks for {call.capability} "
+            f"(input {call.hash[:12]}), but {what} is recorded there: {capability} (input {was[1][:12]}). "
+            "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
+        )
+
+    def _find_one(self, capability: str, record: Record) -> Found:
+        match CapabilityStatus(record["status"]):
+            case CapabilityStatus.COMPLETED:
+                return Recorded([self._payload(capability)])
+            case CapabilityStatus.FAILED:
+                return RecordedFailure(capability, record.get("error") or "", cancelled=False)
+            case CapabilityStatus.CANCELLED:
+                return RecordedFailure(capability, record.get("error") or "", cancelled=True)
+            case _:
+                return InProgress()
+
+    def _find_group(self, call: Call) -> Found:
+        members = sorted(self._members[call.ordinal], key=lambda name: int(self._records[name]["index"]))
+        statuses = [CapabilityStatus(self._records[name]["status"]) for name in members]
+        if any(self._records[name]["invocation"] != InvocationState.SETTLED for name in members):
+            return InProgress()
+        for name, status in zip(members, statuses, strict=True):
+            if status is CapabilityStatus.FAILED:
+                return RecordedFailure(name, self._records[name].get("error") or "", cancelled=False)
+        for name, status in zip(members, statuses, strict=True):
+            if status is CapabilityStatus.CANCELLED:
+                return RecordedFailure(name, self._records[name].get("error") or "", cancelled=True)
+        if call.size is None or len(members) < call.size:
+            return InProgress()
+        return Recorded([self._payload(name) for name in members])
+
+    def _payload(self, capability: str) -> bytes:
+        payload = self._results.get(capability)
+        if payload is None:
+            raise Malformed(
+                f"execution {self._execution}: {capability} is recorded as completed but its result is missing; "
+                "part of the store's data was lost"
+            )
+        return payload

@@ -1,0 +1,105 @@
+"""What a recipe is written with."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, ParamSpec, TypeVar
+
+from tenure.engine.definitions import TaskDefinition
+from tenure.engine.frame import Frame
+from tenure.errors import UnknownTask
+from tenure.model.needs import Needs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NONE = Needs()
+
+
+class Run:
+    """The first parameter of a recipe: durable task calls, scopes of needs, recorded values.
+
+    A recipe is replayed from the top whenever it goes on. Task calls that have a recorded result return it;
+    so the order of calls and their arguments must follow from the input and from recorded results alone.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+
+    @property
+    def execution_id(self) -> str:
+        """The id of this execution."""
+        return self._frame.grant.execution
+
+    @property
+    def instance_id(self) -> str:
+        """The owner of this execution."""
+        return self._frame.grant.instance
+
+    @property
+    def correlation_id(self) -> str:
+        """What the starter gave to find related executions by; the id itself by default."""
+        return self._frame.grant.correlation
+
+    def call(self, task: TaskDefinition[..., R], /, *args: Any, needs: Needs | None = None, **kwargs: Any) -> R:
+        """Call a task and return its result, which is recorded: a completed call never runs again (G5).
+
+        Args:
+            needs: what this call needs beyond the task's own declaration; its properties win.
+
+        Raises:
+            TaskFailed: it failed for good. A recipe may catch this and go on.
+            TaskCancelled: it was closed before it had an outcome.
+            InvalidInput: an argument that the task does not take, or that is not plain data.
+        """
+        return self._frame.call(_checked(task), args, kwargs, needs or _NONE)  # type: ignore[no-any-return]
+
+    def map(
+        self,
+        task: TaskDefinition[..., R],
+        items: Iterable[Any],
+        /,
+        *,
+        needs: Needs | None = None,
+        **kwargs: Any,
+    ) -> list[R]:
+        """Call a task once per item, in parallel over all fitting slots; results in the order of items.
+
+        Each item is the task's first argument; `kwargs` are the same for all.
+
+        Raises:
+            TaskFailed: one of them failed for good; those that had not ended were closed as cancelled.
+        """
+        return self._frame.map(_checked(task), list(items), kwargs, needs or _NONE)
+
+    @contextmanager
+    def needs(self, **properties: Any) -> Iterator[None]:
+        """A scope: calls inside need `properties`, which win over those outside; dropped on leaving.
+
+        `properties` are those of `Needs`: cpu, memory, gpu, label, ...
+        """
+        self._frame.push_scope(Needs(**properties))
+        try:
+            yield
+        finally:
+            self._frame.pop_scope()
+
+    def now(self) -> datetime:
+        """The time of day in UTC, recorded: a replay sees the same."""
+        moment = self._frame.value("now", lambda: datetime.now(UTC))
+        assert isinstance(moment, datetime)
+        return moment
+
+    def uuid(self) -> uuid.UUID:
+        """A random UUID, recorded: a replay sees the same."""
+        return uuid.UUID(str(self._frame.value("uuid", lambda: str(uuid.uuid4()))))
+
+
+def _checked(task: object) -> TaskDefinition[..., Any]:
+    if isinstance(task, TaskDefinition):
+        return task
+    name = getattr(task, "__name__", repr(task))
+    raise UnknownTask(f"{name} is not a task; declare it with @task to call it from a recipe")
