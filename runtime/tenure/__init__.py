@@ -1,6 +1,6 @@
 """Tenure: durable, environment-aware executions on Redis and RQ.
 
-    from tenure import Client, Needs, Retry, Run, TaskContext, recipe, task
+from tenure import Client, Needs, Retry, Run, TaskContext, recipe, task
 """
 
 from tenure.client.client import Client

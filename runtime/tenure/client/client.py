@@ -33,6 +33,7 @@ class Client:
             with its data in `.tenure/`.
         instance: the owner of what is started here; another instance's executions are not seen.
         namespace: the set of keys and queues; workers and schedulers must be given the same one.
+        store: one that is open already, instead of `url`; closing the client closes it.
 
     Raises:
         StoreUnreachable, UnsuitableServer: the server does not answer, or could lose data.
@@ -45,17 +46,15 @@ class Client:
         instance: str = "default",
         namespace: str = NAMESPACE,
         settings: Settings | None = None,
+        store: Store | None = None,
     ) -> None:
         self.instance = check_instance_id(instance)
-        self._store = open_store(url, namespace=namespace, settings=settings, environment=os.environ)
+        self._store = store or open_store(url, namespace=namespace, settings=settings, environment=os.environ)
 
     @classmethod
     def over(cls, store: Store, *, instance: str = "default") -> Self:
         """A client over a store that is open already; closing the client closes it."""
-        client = cls.__new__(cls)
-        client.instance = check_instance_id(instance)
-        client._store = store
-        return client
+        return cls(store=store, instance=instance)
 
     @property
     def store(self) -> Store:
@@ -88,7 +87,9 @@ class Client:
         if not isinstance(recipe, RecipeDefinition):
             raise UnknownRecipe(f"{recipe!r} is not a recipe; declare it with @recipe")
         if not LOWEST <= priority <= HIGHEST:
-            raise InvalidInput(f"priority {priority}: give a whole number from {LOWEST} (last) to {HIGHEST} (first)")
+            raise InvalidInput(
+                f"priority {priority}: give a whole number from {LOWEST} (last) to {HIGHEST} (first)"
+            )
         execution = check_execution_id(id) if id is not None else uuid.uuid4().hex
         params = recipe.signature.dump_call(args, kwargs)
         limit = self._store.settings.payload
@@ -130,7 +131,9 @@ class Client:
                         "nothing was changed. Use another id, or the same input"
                     )
                 case StartAnswer.DELETED:
-                    raise ExecutionExists(f"execution {new['execution']} was deleted, and its id is not used again yet")
+                    raise ExecutionExists(
+                        f"execution {new['execution']} was deleted, and its id is not used again yet"
+                    )
 
     def get(self, id: str) -> Handle:  # noqa: A002  # the field's word
         """A handle on an execution of this instance, by id. It is looked up when it is asked something."""

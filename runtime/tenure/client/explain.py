@@ -82,7 +82,9 @@ def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str
     if stored.is_terminal:
         return f"it ended as {stored.status}" + (f": {stored.error}" if stored.error else "")
     if not routes:
-        return "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"
+        return (
+            "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"
+        )
     first = routes[0]
     return f"{first.detail}; {first.remedy}" if first.remedy else first.detail
 
@@ -114,19 +116,20 @@ def _verdicts(
     return Placement.verdicts(view, needs, code), str(needs)
 
 
-def _words(
-    capability: str, record: Any, where: RouteIndex, verdicts: Sequence[Verdict]
-) -> tuple[str, str]:
+def _words(capability: str, record: Any, where: RouteIndex, verdicts: Sequence[Verdict]) -> tuple[str, str]:
     """What to say, and what would change it."""
     subject = "the recipe" if capability == RECIPE else capability
     queue, session = record.get("queue"), record.get("session")
     words: dict[RouteIndex, tuple[str, str]] = {
-        RouteIndex.WAITING: (f"{subject} waits in queue {queue}", "a free slot there takes it; add workers if it stays"),
+        RouteIndex.WAITING: (
+            f"{subject} waits in queue {queue}",
+            "a free slot there takes it; add workers if it stays",
+        ),
         RouteIndex.LEASED: (f"{subject} is being worked on by session {session}", ""),
         RouteIndex.DUE: (f"{subject} waits for its time", "nothing to do"),
         RouteIndex.TASKS: (f"{subject} waits for {_awaited(record)}", ""),
         RouteIndex.UNKNOWN: (
-            f"{subject} was started and its worker is gone ({record.get('cause')}); nobody knows how it ended",
+            f"{subject} was started and its worker is gone ({record.get('cause')}); its end is not known",
             "it is never run again on a guess: find out what happened",
         ),
         RouteIndex.BLOCKED: (

@@ -75,7 +75,9 @@ def run_task(
     seconds = time.monotonic() - began
     try:
         plain = task.signature.dump_result(result)
-        return Completed(encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"), seconds)
+        return Completed(
+            encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"), seconds
+        )
     except InvalidInput as error:
         # Running it again would give the same, and its effect has happened: no retry.
         return Failed(describe(error), type(error).__name__)

@@ -30,7 +30,7 @@ recipe_running: ContextVar[str | None] = ContextVar("recipe_running", default=No
 
 
 class TaskDefinition(Generic[P, R]):
-    """A registered function. Called directly it is the plain function; a recipe calls it through `run.call`."""
+    """A registered function. Called directly it is the plain function; recipes use `run.call`."""
 
     def __init__(
         self, func: Callable[P, R], *, name: str, needs: Needs, retry: Retry, effects: Effects
@@ -116,7 +116,9 @@ def task(
         try:
             kind = Effects(effects)
         except ValueError:
-            raise InvalidInput(f"task {target.__name__}: effects is 'repeatable' or 'once', not {effects!r}") from None
+            raise InvalidInput(
+                f"task {target.__name__}: effects is 'repeatable' or 'once', not {effects!r}"
+            ) from None
         return TaskDefinition(
             target,
             name=name or target.__name__,

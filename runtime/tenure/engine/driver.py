@@ -159,15 +159,14 @@ class Driver:
             params = decode(grant.params, where=f"{where}: its input")
             args, kwargs = definition.signature.load_call(params, injected)
             result = definition.func(*args, **kwargs)
-            if frame.over is not None:
-                raise frame.over
+            frame.check_live()
             plain = definition.signature.dump_result(result)
             payload = encode(plain, limit=self._bench.settings.payload, where=f"{where}: its result")
         except ControlSignal:
             raise
         except Malformed as error:
             return frame.block(str(error))
-        except BaseException as error:  # noqa: BLE001  # a recipe may raise anything; it fails with its cause
+        except BaseException as error:  # a recipe may raise anything; it fails with its cause
             if frame.over is not None:
                 raise frame.over from error
             log.warning("%s failed: %s", where, describe(error), exc_info=error, extra=log_fields(grant))

@@ -76,7 +76,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> Any:
         """One task call: its recorded outcome, or run it here, or open it elsewhere and leave."""
-        self._still_live()
+        self.check_live()
         params = task.signature.dump_call(args, kwargs)
         call = self._next_call(task.name, input_hash(params))
         found = self._find(call)
@@ -89,7 +89,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], items: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> list[Any]:
         """One task call per item, in parallel; results in order."""
-        self._still_live()
+        self.check_live()
         params = [task.signature.dump_call((item,), kwargs) for item in items]
         call = self._next_call(task.name, input_hash(list(params)), size=len(params) or None)
         found = self._find(call)
@@ -105,7 +105,7 @@ class Frame:
 
     def value(self, kind: str, make: Callable[[], Plain]) -> Plain:
         """A value that is recorded the first time, such as the time of day."""
-        self._still_live()
+        self.check_live()
         call = self._next_call(kind, input_hash(None))
         found = self._find(call)
         if isinstance(found, New):
@@ -154,7 +154,8 @@ class Frame:
         self.over = Leave(then)
         raise self.over
 
-    def _still_live(self) -> None:
+    def check_live(self) -> None:
+        """Raise the signal that ended this frame, if one has."""
         # A recipe that swallowed the signal gets it again at its next call.
         if self.over is not None:
             raise self.over
@@ -264,11 +265,11 @@ class Frame:
                     dear = task.effects is Effects.ONCE or seconds > DEAR_SECONDS
                     self._settle(lease, CapabilityStatus.COMPLETED, {"result": payload}, at_once=dear)
                     return self._load(task, payload, call)
-                case Failed(error, error_type):
-                    fields = {"error": error, "error_type": error_type}
+                case Failed(reason, error_type):
+                    fields = {"error": reason, "error_type": error_type}
                     once = task.effects is Effects.ONCE
                     self._settle(lease, CapabilityStatus.FAILED, fields, at_once=once)
-                    raise TaskFailed(call.capability, error)
+                    raise TaskFailed(call.capability, reason)
                 case TryAgain():
                     lease = self._try_again(lease, outcome)
                 case _:
@@ -379,7 +380,7 @@ class Frame:
 
     def _step(self, recipe: Mapping[str, Any], *, claim: bool = False) -> StepReply:
         with self._lock:
-            self._still_live()
+            self.check_live()
             try:
                 reply = self._bench.leases.step(
                     instance=self.grant.instance,

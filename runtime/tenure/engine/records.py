@@ -82,7 +82,9 @@ class Records:
             return New()
         record = self._records[capability]
         self._compare(call, capability, record)
-        return self._find_group(call) if record.get("size") is not None else self._find_one(capability, record)
+        return (
+            self._find_group(call) if record.get("size") is not None else self._find_one(capability, record)
+        )
 
     def _compare(self, call: Call, capability: str, record: Record) -> None:
         was = (capability, record["hash"], record.get("size"))
@@ -125,7 +127,7 @@ class Records:
         payload = self._results.get(capability)
         if payload is None:
             raise Malformed(
-                f"execution {self._execution}: {capability} is recorded as completed but its result is missing; "
-                "part of the store's data was lost"
+                f"execution {self._execution}: {capability} is recorded as completed but its result "
+                "is missing; part of the store's data was lost"
             )
         return payload

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.frame import Frame
@@ -44,7 +44,9 @@ class Run:
         """What the starter gave to find related executions by; the id itself by default."""
         return self._frame.grant.correlation
 
-    def call(self, task: TaskDefinition[..., R], /, *args: Any, needs: Needs | None = None, **kwargs: Any) -> R:
+    def call(
+        self, task: TaskDefinition[..., R], /, *args: Any, needs: Needs | None = None, **kwargs: Any
+    ) -> R:
         """Call a task and return its result, which is recorded: a completed call never runs again (G5).
 
         Args:
@@ -89,9 +91,7 @@ class Run:
 
     def now(self) -> datetime:
         """The time of day in UTC, recorded: a replay sees the same."""
-        moment = self._frame.value("now", lambda: datetime.now(UTC))
-        assert isinstance(moment, datetime)
-        return moment
+        return cast("datetime", self._frame.value("now", lambda: datetime.now(UTC)))
 
     def uuid(self) -> uuid.UUID:
         """A random UUID, recorded: a replay sees the same."""

@@ -1,1 +1,1 @@
-"""The store: every key, every atomic step, and the typed calls to both. Redis holds the truth (design, section 11)."""
+"""The store: every key, every atomic step, and the typed calls to both. Redis holds the truth."""

@@ -23,7 +23,7 @@ GAP = "gap"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One transition. `seq` counts from 1 for each execution; a gap marker has the seq of the last event lost."""
+    """One transition. `seq` counts from 1 per execution; a gap marker has that of the last event lost."""
 
     seq: int
     kind: str
@@ -36,7 +36,8 @@ class Events:
     """The events of one namespace."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
-        self._client = client
+        # redis-py types every reply for both decoding modes at once; ours is always bytes.
+        self._client: Any = client
         self._keys = keys
 
     def read(self, instance: str, execution: str, *, after: int = 0) -> list[Event]:

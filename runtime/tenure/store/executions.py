@@ -83,7 +83,8 @@ class Executions:
     """The executions of one namespace."""
 
     def __init__(self, client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> None:
-        self._client = client
+        # redis-py types every reply for both decoding modes at once; ours is always bytes.
+        self._client: Any = client
         self._scripts = scripts
         self._keys = keys
         self._cap = events_kept
@@ -159,7 +160,9 @@ class Executions:
         """Ids of the instance's executions, by creation."""
         key, offset = self._keys("listing", instance), 0
         while True:
-            rows = (self._client.zrevrange if newest_first else self._client.zrange)(key, offset, offset + page - 1)
+            rows = (self._client.zrevrange if newest_first else self._client.zrange)(
+                key, offset, offset + page - 1
+            )
             yield from (row.decode() for row in rows)
             if len(rows) < page:
                 return
@@ -215,14 +218,17 @@ class Executions:
 
 
 def _stored(
-    instance: str, execution: str, header: Mapping[bytes, bytes], records: Mapping[bytes, bytes], attempts: Any
+    instance: str,
+    execution: str,
+    header: Mapping[bytes, bytes],
+    records: Mapping[bytes, bytes],
+    attempts: Any,
 ) -> StoredExecution:
     where = f"execution {execution}"
     try:
         if int(header[b"schema"]) != 1:
-            raise Malformed(
-                f"{where} was written by a newer Tenure (schema {int(header[b'schema'])}); upgrade this process"
-            )
+            schema = int(header[b"schema"])
+            raise Malformed(f"{where} was written by a newer Tenure (schema {schema}); upgrade this process")
         return StoredExecution(
             instance=instance,
             id=execution,

@@ -40,32 +40,55 @@ FAMILIES: dict[str, KeyFamily] = {
     "records": KeyFamily(
         "{ns}:x:{instance}:{execution}:records", "hash", "capability (or `recipe`) to its record", _RETENTION
     ),
-    "params": KeyFamily("{ns}:x:{instance}:{execution}:params", "hash", "capability to parameters", _RETENTION),
+    "params": KeyFamily(
+        "{ns}:x:{instance}:{execution}:params", "hash", "capability to parameters", _RETENTION
+    ),
     "results": KeyFamily("{ns}:x:{instance}:{execution}:results", "hash", "capability to result", _RETENTION),
-    "groups": KeyFamily("{ns}:x:{instance}:{execution}:groups", "hash", "ordinal of a map to its group", _RETENTION),
+    "groups": KeyFamily(
+        "{ns}:x:{instance}:{execution}:groups", "hash", "ordinal of a map to its group", _RETENTION
+    ),
     "group_open": KeyFamily(
-        "{ns}:x:{instance}:{execution}:open:{ordinal}", "set", "open members of a map", "when the map is settled"
+        "{ns}:x:{instance}:{execution}:open:{ordinal}",
+        "set",
+        "open members of a map",
+        "when the map is settled",
     ),
     "attempts": KeyFamily(
-        "{ns}:x:{instance}:{execution}:attempts", "list", "attempts that did not complete, oldest first", _RETENTION
+        "{ns}:x:{instance}:{execution}:attempts",
+        "list",
+        "attempts that did not complete, oldest first",
+        _RETENTION,
     ),
     "in_flight": KeyFamily(
-        "{ns}:x:{instance}:{execution}:flight", "set", "capabilities in flight", "when the execution is terminal"
+        "{ns}:x:{instance}:{execution}:flight",
+        "set",
+        "capabilities in flight",
+        "when the execution is terminal",
     ),
     "events": KeyFamily("{ns}:x:{instance}:{execution}:events", "list", "compact events, capped", _RETENTION),
-    "tombstone": KeyFamily("{ns}:gone:{instance}:{execution}", "string", "marks a deleted execution", _GARBAGE),
+    "tombstone": KeyFamily(
+        "{ns}:gone:{instance}:{execution}", "string", "marks a deleted execution", _GARBAGE
+    ),
     # The indexes of G19. A route of a live execution is in exactly one of them.
     "waiting": KeyFamily("{ns}:waiting:{queue}", "zset", "routes by priority, then age", _FOREVER),
     "leased": KeyFamily("{ns}:routes:leased", "zset", "routes by lease deadline, ms", _FOREVER),
     "due": KeyFamily("{ns}:routes:due", "zset", "routes by due time, ms", _FOREVER),
     "tasks": KeyFamily("{ns}:routes:tasks", "zset", "recipe routes whose tasks run, by since", _FOREVER),
     "input": KeyFamily("{ns}:routes:input", "zset", "routes that wait for a signal, by since", _FOREVER),
-    "children": KeyFamily("{ns}:routes:children", "zset", "routes that wait for children, by since", _FOREVER),
-    "environment": KeyFamily("{ns}:routes:environment", "zset", "routes nobody can admit, by since", _FOREVER),
-    "unknown": KeyFamily("{ns}:routes:unknown", "zset", "task routes whose outcome is unknown, by since", _FOREVER),
+    "children": KeyFamily(
+        "{ns}:routes:children", "zset", "routes that wait for children, by since", _FOREVER
+    ),
+    "environment": KeyFamily(
+        "{ns}:routes:environment", "zset", "routes nobody can admit, by since", _FOREVER
+    ),
+    "unknown": KeyFamily(
+        "{ns}:routes:unknown", "zset", "task routes whose outcome is unknown, by since", _FOREVER
+    ),
     "blocked": KeyFamily("{ns}:routes:blocked", "zset", "routes stopped by an error, by since", _FOREVER),
     # Executions by owner and by end.
-    "listing": KeyFamily("{ns}:list:{instance}", "zset", "executions of an instance by creation, ms", _RETENTION),
+    "listing": KeyFamily(
+        "{ns}:list:{instance}", "zset", "executions of an instance by creation, ms", _RETENTION
+    ),
     "live": KeyFamily("{ns}:live", "zset", "executions that are not terminal, by creation, ms", _FOREVER),
     "terminal": KeyFamily("{ns}:terminal", "zset", "terminal executions by completion, ms", _RETENTION),
     # Sessions and queues.
@@ -73,13 +96,21 @@ FAMILIES: dict[str, KeyFamily] = {
     "sessions": KeyFamily("{ns}:sessions", "zset", "sessions by expiry, ms", _FOREVER),
     "session": KeyFamily("{ns}:session:{session}", "hash", "one session", _GARBAGE),
     "queues": KeyFamily("{ns}:queues", "set", "queue names", _FOREVER),
-    "queue": KeyFamily("{ns}:queue:{queue}", "hash", "pool, allocation and catalogue", "when its last session goes"),
-    "queue_sessions": KeyFamily("{ns}:queue:{queue}:sessions", "set", "ready sessions", "when the last one goes"),
-    "queue_idle": KeyFamily("{ns}:queue:{queue}:idle", "set", "slot lives with nothing to do", "with their lives"),
+    "queue": KeyFamily(
+        "{ns}:queue:{queue}", "hash", "pool, allocation and catalogue", "when its last session goes"
+    ),
+    "queue_sessions": KeyFamily(
+        "{ns}:queue:{queue}:sessions", "set", "ready sessions", "when the last one goes"
+    ),
+    "queue_idle": KeyFamily(
+        "{ns}:queue:{queue}:idle", "set", "slot lives with nothing to do", "with their lives"
+    ),
     "unplaced": KeyFamily("{ns}:unplaced", "set", "parked routes that placement has not looked at", _FOREVER),
     # Slot lives: what each holds, and its last request with the answer it got.
     "life": KeyFamily("{ns}:life:{life}", "hash", "last request, its answer, whether closed", _GARBAGE),
-    "life_routes": KeyFamily("{ns}:life:{life}:routes", "set", "routes a slot life holds leases on", _GARBAGE),
+    "life_routes": KeyFamily(
+        "{ns}:life:{life}:routes", "set", "routes a slot life holds leases on", _GARBAGE
+    ),
     # The scheduler.
     "leader": KeyFamily("{ns}:leader", "hash", "who leads, its token and deadline", _FOREVER),
     "server": KeyFamily("{ns}:server", "hash", "the server's run id and since when", _FOREVER),
@@ -87,7 +118,9 @@ FAMILIES: dict[str, KeyFamily] = {
     "nudge": KeyFamily("{ns}:nudge", "list", "wakes the leading scheduler, at most one entry", _FOREVER),
     # Notification and the test clock.
     "feed": KeyFamily("{ns}:feed", "stream", "which execution has new events, capped", _FOREVER),
-    "clock": KeyFamily("{ns}:clock", "string", "ms added to the store's clock by a test build", "with the test"),
+    "clock": KeyFamily(
+        "{ns}:clock", "string", "ms added to the store's clock by a test build", "with the test"
+    ),
     # RQ's own keys, as far as a ticket needs them.
     "ticket_sequence": KeyFamily("{ns}:tickets", "string", "last ticket number", _FOREVER),
     "ticket": KeyFamily("{rq}job:{ticket}", "hash", "one RQ job", "when RQ is done with it"),
@@ -106,7 +139,9 @@ class Keys:
         self.namespace = namespace
         self.rq_prefix = rq_prefix
         self._formats = {
-            name: re.sub(r"{\w+}", "{}", family.template.replace("{ns}", namespace).replace("{rq}", rq_prefix))
+            name: re.sub(
+                r"{\w+}", "{}", family.template.replace("{ns}", namespace).replace("{rq}", rq_prefix)
+            )
             for name, family in FAMILIES.items()
         }
 

@@ -6,11 +6,13 @@ every request of it is refused, also one that was still on its way.
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenure.errors import LeaseLost, Unconfirmed
+from tenure.errors import LeaseLost, StoreFull, Unconfirmed
 from tenure.store.answers import (
     ClaimAnswer,
     MarkStartedAnswer,
@@ -23,6 +25,11 @@ from tenure.store.answers import (
 from tenure.store.grants import Grant, Holder, StepReply
 from tenure.store.keys import RECIPE
 from tenure.store.scripts import Scripts
+
+log = logging.getLogger(__name__)
+
+#: How long a slot waits before it asks a full server again.
+FULL_SECONDS = 0.5
 
 
 class SlotLeases:
@@ -82,7 +89,9 @@ class SlotLeases:
         )
         if reply["answer"] is StepAnswer.LEASE_LOST:
             subject = settle["capability"] if settle else RECIPE
-            raise LeaseLost(f"execution {execution}: the lease on {subject} is lost; its result was not recorded")
+            raise LeaseLost(
+                f"execution {execution}: the lease on {subject} is lost; its result was not recorded"
+            )
         return StepReply.from_reply(reply)
 
     def retry(
@@ -167,7 +176,7 @@ class SlotLeases:
     def _ordered(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         with self._order:
             self._request += 1
-            reply = self._scripts.call(
+            reply = self._when_there_is_room(
                 name,
                 {
                     **self.holder.arguments(),
@@ -180,6 +189,17 @@ class SlotLeases:
         if reply["answer"] in (ClaimAnswer.CLOSED, ClaimAnswer.SUPERSEDED):
             raise Unconfirmed(f"slot life {self.holder.life} was abandoned by its agent; nothing was changed")
         return reply
+
+    def _when_there_is_room(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        # A full server refuses whole scripts, and the agent keeps the leases meanwhile: waiting loses nothing.
+        while True:
+            try:
+                return self._scripts.call(name, arguments)
+            except StoreFull as error:
+                log.warning(
+                    "slot %s waits: %s", self.holder.life, error, extra={"session": self.holder.session}
+                )
+                time.sleep(FULL_SECONDS)
 
 
 def _route(grant: Grant) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Scripts:
         # The server's msgpack has no binary type: bytes travel as raw strings.
         packed = msgpack.packb(dict(arguments), use_bin_type=False)
         raw = self._send(name, packed)
-        # Lua strings have no encoding: payload bytes come back as surrogates and turn into bytes again at no loss.
+        # Lua strings have no encoding: payload bytes come back as surrogates, and `as_bytes` restores them.
         reply: dict[str, Any] = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
         reply["answer"] = ANSWERS[name](reply["answer"])
         return reply

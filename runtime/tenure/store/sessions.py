@@ -9,8 +9,8 @@ from typing import Any
 import redis
 
 from tenure.errors import InvalidInput, Malformed
-from tenure.model.data import decode, encode
 from tenure.model.allocation import Allocation
+from tenure.model.data import decode, encode
 from tenure.model.status import SessionState
 from tenure.store.answers import RegisterAnswer, RenewAnswer
 from tenure.store.keys import RECIPE, Keys
@@ -93,7 +93,8 @@ class Sessions:
     """The session registry of one namespace."""
 
     def __init__(self, client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> None:
-        self._client = client
+        # redis-py types every reply for both decoding modes at once; ours is always bytes.
+        self._client: Any = client
         self._scripts = scripts
         self._keys = keys
         self._cap = events_kept
@@ -195,7 +196,9 @@ class Sessions:
                 pipe.scard(self._keys("queue_idle", name))
                 pipe.zcard(self._keys("waiting", name))
             rows = pipe.execute()
-        return tuple(self._facts(name, rows[4 * n : 4 * n + 4]) for n, name in enumerate(names) if rows[4 * n][0])
+        return tuple(
+            self._facts(name, rows[4 * n : 4 * n + 4]) for n, name in enumerate(names) if rows[4 * n][0]
+        )
 
     @staticmethod
     def _facts(name: str, row: Sequence[Any]) -> QueueFacts:

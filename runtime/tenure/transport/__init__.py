@@ -1,1 +1,1 @@
-"""The runtime's one touch point with RQ: what a ticket looks like, and reading RQ's bytes without unpickling (G18)."""
+"""The runtime's one touch point with RQ: what a ticket looks like, and how RQ's bytes are read (G18)."""
