@@ -191,7 +191,7 @@ class SlotLeases:
         return reply
 
     def _when_there_is_room(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        # A full server refuses whole scripts, and the agent keeps the leases meanwhile: waiting loses nothing.
+        # A full server refuses whole scripts and the agent keeps the leases: waiting loses nothing.
         while True:
             try:
                 return self._scripts.call(name, arguments)

@@ -47,7 +47,8 @@ NAMES: dict[str, type[StrEnum]] = {
 _HEADER_LINE = re.compile(r"^-- (uses|flags|keys)\s+(.+)$", re.MULTILINE)
 _PRELUDE = """
 local function closed(names, what)
-  return setmetatable(names, { __index = function(_, name) error('no ' .. what .. ' is named ' .. tostring(name)) end })
+  local function refuse(_, name) error('no ' .. what .. ' is named ' .. tostring(name)) end
+  return setmetatable(names, { __index = refuse })
 end
 local a = cmsgpack.unpack(ARGV[1])
 local function reply(answer, fields)
