@@ -1,0 +1,96 @@
+"""`tenure worker`: an agent and its slots, from the command line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import replace
+from typing import Final
+
+import click
+
+from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, UnsuitableServer
+from tenure.model.allocation import Allocation
+from tenure.model.names import check_pool
+from tenure.settings import Settings
+from tenure.wiring import NAMESPACE, open_store
+from tenure_workers.agent import Agent, Plan
+
+USAGE_EXIT: Final = 2
+UNREACHABLE_EXIT: Final = 5
+
+
+@click.command()
+@click.argument("pool")
+@click.option(
+    "modules",
+    "--import",
+    "-i",
+    multiple=True,
+    required=True,
+    metavar="MODULE",
+    help="Module with tasks and recipes, as `python -m` would name it. May be repeated.",
+)
+@click.option("--slots", type=click.IntRange(min=1), default=1, show_default=True, help="Tasks at one time.")
+@click.option(
+    "--allocation",
+    metavar="FACTS",
+    help="What one slot can use, as in cpu=2,memory=4Gi,label.zone=eu; wins over TENURE_ALLOCATION_*.",
+)
+@click.option("--name", help="Name of this worker among all; by default a random one.")
+@click.option("--url", envvar="TENURE_REDIS_URL", help="Server; by default the embedded one of this folder.")
+@click.option("--namespace", envvar="TENURE_NAMESPACE", default=NAMESPACE, show_default=True)
+@click.option("--log-level", default="INFO", show_default=True, metavar="LEVEL")
+def worker(  # noqa: PLR0917  # one per option
+    pool: str,
+    modules: tuple[str, ...],
+    slots: int,
+    allocation: str | None,
+    name: str | None,
+    url: str | None,
+    namespace: str,
+    log_level: str,
+) -> None:
+    """Run tasks and recipes for POOL until SIGTERM or Ctrl-C; a second one does not wait for tasks."""
+    try:
+        level = _level(log_level)
+        plan = Plan(
+            pool=check_pool(pool),
+            modules=modules,
+            slots=slots,
+            allocation=_allocation(allocation),
+            name=name,
+            log_level=level,
+        )
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        sys.exit(_work(plan, url, namespace))
+    except InvalidInput as error:
+        _end(error, USAGE_EXIT)
+    except (StoreUnreachable, UnsuitableServer, EmbeddedServerError) as error:
+        _end(error, UNREACHABLE_EXIT)
+
+
+def _work(plan: Plan, url: str | None, namespace: str) -> int:
+    settings = Settings.from_environment(os.environ)
+    # The agent's renewals must name what slots hold now, so one is given up when the next is due.
+    own = replace(settings, resend=min(settings.resend, settings.renewal))
+    with open_store(url, namespace=namespace, settings=own, environment=os.environ) as store:
+        return Agent(store, plan, settings).run()
+
+
+def _allocation(text: str | None) -> Allocation:
+    told = Allocation.from_environment(os.environ)
+    return told if text is None else told.overlaid_by(Allocation.parse(text))
+
+
+def _level(text: str) -> int:
+    level = logging.getLevelNamesMapping().get(text.upper())
+    if level is None:
+        raise InvalidInput(f"--log-level {text!r}: give DEBUG, INFO, WARNING or ERROR")
+    return level
+
+
+def _end(error: Exception, code: int) -> None:
+    click.echo(f"Error: {error}", err=True)
+    sys.exit(code)
