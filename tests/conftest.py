@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import redis
 
 from tenure.embedded import EmbeddedServer
 from tenure.store.connection import connect
+from tests.processes import Site
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +40,10 @@ def namespace(redis_client: redis.Redis) -> Iterator[str]:
     for pattern in (f"{name}:*", f"rq:queue:{name}-*", f"rq:job:{name}-*"):
         for key in redis_client.scan_iter(match=pattern, count=1000):
             redis_client.unlink(key)
+
+
+@pytest.fixture
+def site(url: str, namespace: str, tmp_path: Path) -> Iterator[Site]:
+    """A namespace with real processes; whatever the test started is killed when it ends."""
+    with Site(url, namespace, tmp_path) as one:
+        yield one

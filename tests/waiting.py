@@ -10,7 +10,7 @@ import pytest
 _POLL_SECONDS = 0.01
 
 
-def wait_until(predicate: Callable[[], bool], seconds: float, what: str) -> None:
+def wait_until(predicate: Callable[[], object], seconds: float, what: str) -> None:
     """Return as soon as `predicate` holds; fail the test with `what` if it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not predicate():

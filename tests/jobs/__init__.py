@@ -1,0 +1,1 @@
+"""Application code for tests: modules that real workers import with --import."""

@@ -1,0 +1,87 @@
+"""What the README shows is run here, and what it says of states and commands is compared with the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenure.model.status import CAPABILITY_MOVES, EXECUTION_MOVES, INVOCATION_MOVES, mermaid
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("table", [EXECUTION_MOVES, CAPABILITY_MOVES, INVOCATION_MOVES])
+def test_a_state_diagram_is_the_table_of_moves(table: object) -> None:
+    assert mermaid(table) in blocks("mermaid")  # type: ignore[arg-type]  # one of the three tables
+
+
+def test_the_two_commands_on_top_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^make (\w+) ", blocks("")[0], flags=re.MULTILINE)
+    assert targets == ["demo", "test"]
+    assert all(f"\n{target}:" in makefile for target in targets)
+
+
+def test_the_example_fits_in_forty_lines() -> None:
+    assert len(blocks("python")[0].splitlines()) < 40
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with the README's app.py and the processes of its second block."""
+    (tmp_path / "app.py").write_text(blocks("python")[0])
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+    return {**clean, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_the_example_runs_as_the_readme_says(shop: Path) -> None:
+    """Three commands in one folder, no URL: they share the embedded server in `.tenure/`."""
+    commands = next(block for block in blocks("") if "tenure scheduler" in block).splitlines()
+    *services, app = commands
+    with (shop / "log").open("wb") as log:
+        running = [
+            subprocess.Popen(
+                command.split(),
+                cwd=shop,
+                env=environment(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            for command in services
+        ]
+        try:
+            done = subprocess.run(
+                app.split(),
+                cwd=shop,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            for process in running:
+                process.send_signal(signal.SIGTERM)
+            codes = [process.wait(30) for process in running]
+    output = (shop / "log").read_text()
+    assert done.returncode == 0, done.stderr + output
+    said = re.search(r"^`(.+ words in .+)`", README, flags=re.MULTILINE)
+    assert said is not None
+    assert done.stdout.strip() == said.group(1)
+    assert codes == [0, 0], output
