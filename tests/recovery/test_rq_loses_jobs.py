@@ -88,7 +88,7 @@ def write_job(site: Site, queue: str, name: str, **fields: object) -> None:
 
 
 def test_hand_written_jobs_neither_run_nor_end_a_worker(site: Site, tmp_path: Path) -> None:
-    """G17, G18: os.system by name and by pickle, a pickled meta, broken times, unknown fields, wrong types."""
+    """G17, G18: os.system by name and by pickle, pickled meta, broken times, unknown fields."""
     site.worker(slots=1)
     assert site.client.start(work.chain, 1).result(LIMIT) == 1
     queue = queue_of(site)
