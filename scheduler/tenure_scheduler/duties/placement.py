@@ -1,0 +1,196 @@
+"""Placement of parked work: routes nobody could admit go to the first queue that can.
+
+What is parked costs nothing while the session registry stands still: a route is looked at when it is parked
+by somebody who could not look everywhere (the `unplaced` set), and once for each change of the registry, by a
+walk through the index. A walk notes the revision at which it began; if the registry has moved by its end,
+another walk follows. A session that registers in the middle is so missed by nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tenure.engine.placement import Code, Placement
+from tenure.errors import Malformed
+from tenure.model.needs import Needs
+from tenure.store.answers import PlaceAnswer
+from tenure.store.duties import DutyStore
+from tenure.store.executions import Executions, Record
+from tenure.store.keys import RECIPE, split_member
+from tenure.store.sessions import RegistryView
+from tenure_scheduler.duties.complaints import Complaints
+from tenure_scheduler.duties.pages import Walk
+from tenure_scheduler.duties.report import Report
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementReport(Report):
+    """`evicted`: routes taken back from queues without sessions. `stale`: the registry moved, look again."""
+
+    evicted: int = 0
+    placed: int = 0
+    parked: int = 0
+    stale: bool = False
+
+
+class Demand(NamedTuple):
+    """What decides where a route may go; equal demands have equal candidates."""
+
+    needs: Needs
+    code: Code
+
+
+class ParkedWork:
+    """Takes back what waits in queues without sessions, and places what is parked: a page of each per run."""
+
+    name = "placement"
+    is_nudged = True
+
+    def __init__(
+        self, *, duties: DutyStore, executions: Executions, placement: Placement, limit: int = 100
+    ) -> None:
+        self._duties = duties
+        self._executions = executions
+        self._placement = placement
+        self._limit = limit
+        self._complaints = Complaints()
+        self._walk = Walk(duties=duties, index="environment")
+        self._began: int | None = None
+        self._walked: int | None = None
+        self._emptied: dict[str, int] = {}
+
+    def run_once(self, leader: int) -> PlacementReport:
+        """Evict, then place."""
+        view = self._placement.view()
+        evicted, more = self._evict(leader, view)
+        page = _Page(leader, view, self._duties, self._complaints)
+        unplaced = self._duties.unplaced(self._limit)
+        for route, demand in self._demands(unplaced):
+            page.place(route, demand, keep_parked=False)
+        more = more or len(unplaced) == self._limit
+        if not page.stale and self._walked != view.revision:
+            more = self._walk_on(page, view) or more
+        return PlacementReport(
+            evicted=evicted,
+            placed=page.placed,
+            parked=page.parked,
+            malformed=page.malformed,
+            stale=page.stale,
+            more=more or page.stale,
+        )
+
+    def _evict(self, leader: int, view: RegistryView) -> tuple[int, bool]:
+        evicted, more = 0, False
+        for queue in view.queues:
+            if queue.sessions or self._emptied.get(queue.name) == view.revision:
+                continue
+            try:
+                moved = self._duties.evict(leader, queue.name, limit=self._limit)
+            except Malformed as error:
+                self._complaints.about(error)
+                continue
+            if moved is None:
+                continue
+            evicted += moved.routes
+            if moved.left:
+                more = True
+            else:
+                self._emptied[queue.name] = view.revision
+        return evicted, more
+
+    def _walk_on(self, page: _Page, view: RegistryView) -> bool:
+        """One page of the walk; says whether there is more to walk."""
+        if self._began is None:
+            self._began = view.revision
+        for route, demand in self._demands(self._walk.page(self._limit)):
+            page.place(route, demand, keep_parked=True)
+            if page.stale:
+                return True
+        if self._walk.advance(self._limit):
+            return True
+        self._walked, self._began = self._began, None
+        return self._walked != view.revision
+
+    def _demands(self, routes: Sequence[str]) -> Iterable[tuple[str, Demand | Malformed | None]]:
+        members = [split_member(route) for route in routes]
+        try:
+            found: list[tuple[Record | None, str] | Malformed] = [*self._executions.routes(members)]
+        except Malformed:
+            # One of them; read them singly to know which.
+            found = [self._read(member) for member in members]
+        for route, read in zip(routes, found, strict=True):
+            match read:
+                case Malformed():
+                    yield route, read
+                case (None, _):
+                    yield route, None
+                case (record, recipe):
+                    yield route, demand_of(route, record, recipe)
+
+    def _read(self, member: tuple[str, str, str]) -> tuple[Record | None, str] | Malformed:
+        try:
+            return self._executions.routes([member])[0]
+        except Malformed as error:
+            return error
+
+
+class _Page:
+    """One run's placing: counts, and the candidates computed so far."""
+
+    def __init__(self, leader: int, view: RegistryView, duties: DutyStore, complaints: Complaints) -> None:
+        self._leader = leader
+        self._view = view
+        self._duties = duties
+        self._complaints = complaints
+        self._candidates: dict[Demand, list[tuple[str, int]]] = {}
+        self.placed = self.parked = self.malformed = 0
+        self.stale = False
+
+    def place(self, route: str, demand: Demand | Malformed | None, *, keep_parked: bool) -> None:
+        """Place one route. With `keep_parked`, one that no queue admits is left as it is, at no cost."""
+        if self.stale:
+            return
+        if isinstance(demand, Malformed):
+            self._complain(route, demand)
+            return
+        candidates = self._candidates_for(demand) if demand else []
+        if demand and keep_parked and not candidates:
+            self.parked += 1
+            return
+        try:
+            answer = self._duties.place(self._leader, route, candidates, registry=self._view.revision)
+        except Malformed as error:
+            self._complain(route, error)
+            return
+        self.placed += answer is PlaceAnswer.PLACED
+        self.parked += answer is PlaceAnswer.PARKED
+        self.stale = answer is PlaceAnswer.STALE
+
+    def _candidates_for(self, demand: Demand) -> list[tuple[str, int]]:
+        if demand not in self._candidates:
+            self._candidates[demand] = Placement.candidates(self._view, demand.needs, demand.code)
+        return self._candidates[demand]
+
+    def _complain(self, route: str, error: Malformed) -> None:
+        self._complaints.about(error)
+        self._duties.forget_unplaced(route)
+        self.malformed += 1
+
+
+def demand_of(route: str, record: Record, recipe: str) -> Demand | Malformed:
+    """The demand a record publishes; the error names the execution and says that its route stays parked."""
+    _, execution, capability = split_member(route)
+    try:
+        # Lua packs an empty table as a list.
+        needs = Needs.from_data(record["needs"] or {})
+        code = Code(recipe=recipe) if capability == RECIPE else Code(task=str(record["task"]))
+    except (KeyError, Malformed) as error:
+        return Malformed(
+            f"execution {execution}: the demand of {capability} cannot be read ({error}); it stays parked"
+        )
+    return Demand(needs, code)
