@@ -56,6 +56,8 @@ class WriteParamsAnswer(StrEnum):
 class ReportAnswer(StrEnum):
     REPORTED = "reported"
     LEASE_LOST = "lease_lost"
+    SUPERSEDED = "superseded"
+    CLOSED = "closed"
 
 
 class RegisterAnswer(StrEnum):

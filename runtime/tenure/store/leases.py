@@ -156,7 +156,7 @@ class SlotLeases:
         Raises:
             LeaseLost: the recipe lease is somebody else's.
         """
-        reply = self._scripts.call(
+        reply = self._when_there_is_room(
             "write_params",
             {"instance": instance, "execution": execution, "token": token, "params": list(params)},
         )
@@ -170,7 +170,7 @@ class SlotLeases:
             LeaseLost: the task runs on without a lease; whatever it does is not recorded.
         """
         arguments = {**_route(grant), "progress": list(progress) if progress else None, "message": message}
-        if self._scripts.call("report", {**arguments, "cap": self._cap})["answer"] is ReportAnswer.LEASE_LOST:
+        if self._ordered("report", arguments)["answer"] is ReportAnswer.LEASE_LOST:
             raise _lost(grant)
 
     def _ordered(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 -- Mark a claimed invocation as started: from here on, only evidence says that it did not happen.
 --
 -- uses      _now _event _ticket _route _request
--- args      life, request, instance, execution, capability, token, cap
+-- args      life, request, session, instance, execution, capability, token, cap
 -- returns   "started"; "lease_lost"; "superseded"; "closed"
 
 local done = seen(a)

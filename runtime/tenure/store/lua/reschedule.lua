@@ -2,7 +2,7 @@
 --
 -- flags     allow-oom
 -- uses      _now _event _ticket _route _request
--- args      life, request, instance, execution, capability, token, cap
+-- args      life, request, session, instance, execution, capability, token, cap
 --           reason: why        avoid: whether this queue is not to be offered the route again
 --           block: stop it where it is instead, for this reason (data that cannot be read)
 --           mismatches: list of texts, allocation: text

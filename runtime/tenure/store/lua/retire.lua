@@ -13,8 +13,10 @@ if a.leader then
   local expiry = redis.call('ZSCORE', Key.sessions(), a.session)
   if expiry and tonumber(expiry) > now then return reply('live') end
 end
-local found = redis.call('HMGET', Key.session(a.session), 'generation', 'queue')
+local found = redis.call('HMGET', Key.session(a.session), 'generation', 'queue', 'state')
 if a.generation and tonumber(found[1] or '-1') ~= a.generation then return reply('superseded') end
+-- Said before: the registry's revision stays, or whoever places by it would start over for nothing.
+if found[3] == a.state or found[3] == Session.gone then return reply('retired') end
 if found[2] then
   redis.call('HSET', Key.session(a.session), 'state', a.state)
   redis.call('SREM', Key.queue_sessions(found[2]), a.session)

@@ -28,8 +28,16 @@ if not header or ExecutionTerminal[header.status] or (a.settle and not holds(ran
   return answer(a, { answer = 'lease_lost' })
 end
 local recipe = load(i, e, Recipe)
-local framed = a.recipe and recipe.frame == a.recipe.frame and
-  (recipe.where ~= Where.leased or recipe.token == a.recipe.token)
+
+-- A frame is live while its slot holds the recipe lease, or in its place the lease on the task that it ran in the
+-- chain. Without either its token is a released one (G2).
+local function is_live(frame)
+  if recipe.frame ~= frame.frame then return false end
+  if recipe.where == Where.leased then return recipe.token == frame.token end
+  return a.settle and recipe.awaits and recipe.awaits.capability == a.settle.capability
+end
+
+local framed = a.recipe and is_live(a.recipe)
 if a.recipe and not framed and not a.settle then return answer(a, { answer = 'lease_lost' }) end
 
 local result = { answer = 'stepped' }
