@@ -33,7 +33,8 @@ _TAIL_PATIENCE_SECONDS: Final = 0.2
 _POLL_SECONDS: Final = 0.005
 
 # The guard must outlive a signal sent to everything in the service's control group: only the pipe counts.
-_GUARD: Final = "trap '' TERM INT HUP; read -r nothing; kill -9 -- -{group}"
+# Dash reads the group only in this form of `kill`, the one that POSIX has.
+_GUARD: Final = "trap '' TERM INT HUP; read -r nothing; kill -s KILL -- -{group}"
 
 
 class SlotProcess:
@@ -104,7 +105,7 @@ class SlotProcess:
     def bury(self) -> tuple[int, str]:
         """After its death: end its group, reap it, and return its exit code and the cause of its death."""
         out_of_memory = self._memory.has_risen()
-        progress = self.page.read().progress
+        shown = self.page.read()
         self.kill_group()
         # Everything is doomed now. The guard must go before the reaping, which sets the group's number free.
         self._guard.kill()
@@ -112,10 +113,10 @@ class SlotProcess:
         os.close(self._lifeline)
         code = self._process.wait()
         _wait_until_empty(self.pid)
-        tail = self._tail.lines(_TAIL_PATIENCE_SECONDS)
+        tail = self._tail.lines(shown.since_seconds, _TAIL_PATIENCE_SECONDS)
         self.control.close()
         self.page.close()
-        return code, cause_of_death(code, out_of_memory=out_of_memory, progress=progress, tail=tail)
+        return code, cause_of_death(code, out_of_memory=out_of_memory, progress=shown.progress, tail=tail)
 
 
 class StderrTail:
@@ -123,24 +124,28 @@ class StderrTail:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
-        self._kept: deque[bytes] = deque()
+        self._kept: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
         self._thread = threading.Thread(target=self._drain, name="slot-stderr", daemon=True)
         self._thread.start()
 
-    def lines(self, patience_seconds: float) -> list[str]:
-        """The last lines. Waits a little for the end; what escaped the group may hold the pipe for ever."""
+    def lines(self, since_seconds: float, patience_seconds: float) -> list[str]:
+        """The last lines since a moment of the monotonic clock: earlier ones belong to earlier work.
+
+        Waits a little for the end; what escaped the group may hold the pipe for ever.
+        """
         self._thread.join(patience_seconds)
-        text = b"".join(list(self._kept))[-_TAIL_BYTES:].decode(errors="replace")
+        kept = [line for at, line in list(self._kept) if at >= since_seconds]
+        text = b"".join(kept)[-_TAIL_BYTES:].decode(errors="replace")
         return [line for line in text.splitlines() if line.strip()]
 
     def _drain(self) -> None:
         with self._pipe:
             for line in iter(lambda: self._pipe.readline(_TAIL_BYTES), b""):
-                self._kept.append(line)
+                self._kept.append((time.monotonic(), line))
                 self._bytes += len(line)
-                while self._bytes - len(self._kept[0]) >= _TAIL_BYTES:
-                    self._bytes -= len(self._kept.popleft())
+                while self._bytes - len(self._kept[0][1]) >= _TAIL_BYTES:
+                    self._bytes -= len(self._kept.popleft()[1])
                 # Whoever reads the agent's stderr may be gone; the slot must not block because of that.
                 with contextlib.suppress(OSError, ValueError):
                     sys.stderr.buffer.write(line)

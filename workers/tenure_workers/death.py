@@ -21,7 +21,7 @@ def cause_of_death(code: int, *, out_of_memory: bool, progress: str, tail: Seque
     if progress:
         parts.append(f"last progress {progress}")
     if code and tail:
-        parts.append("; ".join(_shortened(line) for line in tail[-_TAIL_LINES:]))
+        parts.append("; ".join(_shortened(line) for line in _telling(tail)))
     return " — ".join(parts)
 
 
@@ -40,6 +40,15 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # realtime signals have no names of their own
         return f"signal {number}"
+
+
+def _telling(tail: Sequence[str]) -> Sequence[str]:
+    """The last lines; of a dump by `faulthandler`, what happened and the innermost frame of where."""
+    fatal = next((n for n, line in enumerate(tail) if line.startswith("Fatal Python error")), None)
+    if fatal is None:
+        return tail[-_TAIL_LINES:]
+    current = next((n for n, line in enumerate(tail) if line.startswith("Current thread")), len(tail))
+    return [tail[fatal], *tail[current + 1 : current + 2]]
 
 
 def _shortened(line: str) -> str:

@@ -45,6 +45,8 @@ class Shown:
     leases: tuple[tuple[str, int, bool], ...] = ()
     progress: str = ""
     entry: str = ""
+    #: When it began to hold these, by the monotonic clock, which all processes of a host share.
+    since_seconds: float = 0.0
 
 
 class SlotPage:
@@ -59,6 +61,7 @@ class SlotPage:
         self._phase: str = Phase.IDLE.value
         self._leases: tuple[tuple[str, int, bool], ...] = ()
         self._progress = self._entry = ""
+        self._since_seconds = 0.0
         self._last = Shown()
 
     @classmethod
@@ -88,6 +91,7 @@ class SlotPage:
             held = tuple(leases)
             if held != self._leases:  # progress belongs to what was held
                 self._progress = ""
+                self._since_seconds = time.monotonic()
             self._phase, self._leases = phase.value, held
             self._write()
 
@@ -108,7 +112,9 @@ class SlotPage:
         return self._map[_DRAIN_AT] != 0
 
     def _write(self) -> None:
-        packed: bytes = self._packer.pack((self._phase, self._leases, self._progress, self._entry))
+        packed: bytes = self._packer.pack(
+            (self._phase, self._leases, self._progress, self._entry, self._since_seconds)
+        )
         if len(packed) > _COPY_BYTES - _HEAD.size:
             raise ValueError(f"{len(self._leases)} leases do not fit into the slot's page")
         following = self._counter + 1
@@ -125,9 +131,9 @@ class SlotPage:
         for _ in range(_READ_ATTEMPTS):
             packed = self._read_copy()
             if packed is not None:
-                phase, leases, progress, entry = msgpack.unpackb(packed)
+                phase, leases, *rest = msgpack.unpackb(packed)
                 pairs = tuple((route, token, started) for route, token, started in leases)
-                self._last = Shown(Phase(phase), pairs, progress, entry)
+                self._last = Shown(Phase(phase), pairs, *rest)
                 return self._last
             time.sleep(_READ_PAUSE_SECONDS)
         return self._last
