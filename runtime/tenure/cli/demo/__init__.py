@@ -1,0 +1,1 @@
+"""`tenure demo`: the main job on real input, with its workers killed while it runs."""
