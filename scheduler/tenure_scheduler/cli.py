@@ -5,34 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Final
 
 import click
 
-from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, UnsuitableServer
+from tenure.cli.target import Target, pass_target
 from tenure.settings import Settings
-from tenure.wiring import NAMESPACE, open_store
+from tenure.wiring import open_store
 from tenure_scheduler.process import build, owner_id, scheduler_settings
 from tenure_scheduler.stopping import Stopping
 
-UNREACHABLE: Final = 5
-
 
 @click.command()
-@click.option("--url", help="Server to use, redis://..., default TENURE_REDIS_URL or the embedded one.")
-@click.option(
-    "--namespace",
-    envvar="TENURE_NAMESPACE",
-    default=NAMESPACE,
-    show_default=True,
-    help="Namespace to look after.",
-)
+@click.option("--url", help="The server, if not the one that `tenure --url` names.")
+@click.option("--namespace", help="The namespace, if not the one that `tenure --namespace` names.")
 @click.option("--name", help="What the log calls this scheduler; by default its host and process id.")
 @click.option("--verbose", is_flag=True, help="Log what every duty has done.")
-def scheduler(url: str | None, namespace: str, name: str | None, *, verbose: bool) -> None:
-    """Keep executions moving: timers, takeovers, placement, lost tickets.
+@pass_target
+def scheduler(
+    target: Target, url: str | None, namespace: str | None, name: str | None, *, verbose: bool
+) -> None:
+    """Keep executions moving: retries, takeovers, placement, lost tickets.
 
-    Run two or more of them: one leads, another takes over when it is gone.
+    Run two or more: one leads, another takes over when it is gone. SIGTERM and Ctrl-C end it at once.
     """
     logging.basicConfig(
         stream=sys.stderr,
@@ -41,13 +35,11 @@ def scheduler(url: str | None, namespace: str, name: str | None, *, verbose: boo
     )
     stopping = Stopping()
     stopping.on_signals()
-    try:
-        settings = scheduler_settings(Settings.from_environment(os.environ))
-        store = open_store(url, namespace=namespace, settings=settings, environment=os.environ)
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from error
-    except (StoreUnreachable, UnsuitableServer, EmbeddedServerError) as error:
-        click.echo(f"tenure scheduler: {error}", err=True)
-        sys.exit(UNREACHABLE)
-    with store:
+    settings = scheduler_settings(Settings.from_environment(os.environ))
+    with open_store(
+        url or target.url,
+        namespace=namespace or target.namespace,
+        settings=settings,
+        environment=os.environ,
+    ) as store:
         build(store, owner=owner_id(name), stopping=stopping).run()

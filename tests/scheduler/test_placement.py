@@ -97,6 +97,22 @@ def test_a_session_that_registers_during_a_walk_is_missed_by_nobody(
     assert world.indexes("e") == {queue}
 
 
+def test_a_session_that_registers_between_two_pages_is_offered_what_the_walk_has_passed(
+    world: World, leader: int
+) -> None:
+    placement = placement_of(world, limit=1)
+    for n in range(3):
+        world.start(f"e{n}", memory="8Gi")
+    settle(placement, leader)
+    world.register("small", memory="1Gi")
+    assert placement.run_once(leader).more
+    queue = world.register("large", queue="large", memory="8Gi")
+
+    settle(placement, leader)
+
+    assert [world.indexes(f"e{n}") for n in range(3)] == [{queue}] * 3
+
+
 def test_a_queue_whose_last_session_has_gone_returns_its_routes(
     world: World, placement: ParkedWork, leader: int
 ) -> None:
@@ -130,15 +146,16 @@ def test_returned_routes_go_back_when_the_queue_has_a_session_again(
 
 def test_what_was_parked_first_is_claimed_first(world: World, placement: ParkedWork, leader: int) -> None:
     """A waiting score is the time a route became ready, whatever happened to it since."""
-    for n in range(3):
-        world.start(f"e{n}")
+    for name in ("z", "m", "a"):
+        world.start(name)
         world.pass_ms(10)
+    settle(placement, leader)
     queue = world.register("agent")
     settle(placement, leader)
 
     slot = world.slot("agent", queue)
 
-    assert [world.claim(slot).execution for _ in range(3)] == ["e0", "e1", "e2"]
+    assert [world.claim(slot).execution for _ in range(3)] == ["z", "m", "a"]
 
 
 def test_pages_are_bounded_and_none_is_missed_while_entries_leave(world: World, leader: int) -> None:

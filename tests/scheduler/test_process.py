@@ -18,9 +18,8 @@ from tests.scheduler.own_server import OwnServer
 from tests.scheduler.world import World
 from tests.waiting import wait_until
 
-LEADERSHIP_SECONDS = 2.0
+LEADERSHIP_SECONDS = 3.0
 TICK_SECONDS = 0.2
-COMMAND = "from tenure_scheduler.cli import scheduler; scheduler(prog_name='tenure scheduler')"
 
 
 class Process:
@@ -29,7 +28,7 @@ class Process:
         settings = {"TENURE_LEADERSHIP": str(LEADERSHIP_SECONDS), "TENURE_TICK": str(TICK_SECONDS)}
         with log.open("wb") as stderr:
             self.popen = subprocess.Popen(
-                [sys.executable, "-c", COMMAND, *arguments],
+                [sys.executable, "-m", "tenure.cli", "scheduler", *arguments],
                 env={**os.environ, **settings, "TENURE_TEST_CLOCK": "1"},
                 stderr=stderr,
             )
@@ -98,8 +97,8 @@ def test_a_stop_exits_0_promptly_and_hands_over(launch: Launcher, number: int) -
 
     code, seconds = first.stop(number)
 
-    assert (code, seconds < 1.5) == (0, True), first.log()
-    wait_until(second.leads, 1, "the second leads at once")
+    assert (code, seconds < 3) == (0, True), first.log()
+    wait_until(second.leads, 1.5, "the second leads at once")
     assert second.stop(number)[0] == 0
 
 
@@ -111,7 +110,7 @@ def test_a_follower_exits_0_promptly(launch: Launcher) -> None:
 
     code, seconds = second.stop(signal.SIGTERM)
 
-    assert (code, seconds < 1.5) == (0, True)
+    assert (code, seconds < 3) == (0, True)
 
 
 def test_work_of_a_dead_agent_is_placed_on_another(launch: Launcher, world: World) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from tenure.errors import LeaseLost
 from tenure.settings import Settings
+from tenure.store.answers import TakeoverAnswer
 from tenure.wiring import open_store
 from tenure_scheduler.duties.takeover import TakeoverScan
 from tests.scheduler.own_server import OwnServer
@@ -38,6 +39,15 @@ def test_a_renewed_lease_is_left_alone(world: World, scan: TakeoverScan, leader:
     world.pass_ms(10_000)
 
     assert scan.run_once(leader).taken == 0
+
+
+def test_a_candidate_renewed_after_its_page_was_read_is_left_alone(world: World, leader: int) -> None:
+    _, grant = world.claim_task()
+
+    answer = world.store.duties.take_over(leader, grant.route, cause="")
+
+    assert answer is TakeoverAnswer.LIVE
+    assert world.indexes("e", TASK) == {"leased"}
 
 
 def test_a_lapsed_lease_that_nobody_superseded_may_be_renewed(
