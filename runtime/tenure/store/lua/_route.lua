@@ -36,6 +36,7 @@ end
 
 local function leave(route, record)
   if record.where then redis.call('ZREM', index(record.where, record.queue), route) end
+  if record.where == Where.environment then redis.call('SREM', Key.unplaced(), route) end
   record.where, record.queue = nil, nil
 end
 
