@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgpack
 
 from tenure.model.status import ExecutionStatus, InvocationState, RouteIndex, is_terminal
 from tenure.store.executions import Record
-from tenure.store.keys import RECIPE, route_member
+from tenure.store.keys import RECIPE
 from tenure.wiring import Store
 
 
@@ -18,48 +20,48 @@ def broken(store: Store) -> list[str]:
 
 
 class _Check:
+    """Reads the namespace in two round trips, so that it may run after each of many steps."""
+
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._client: Any = store.client
         self._keys = store.keys
-        self._entries = self._read_indexes()
+        self._content = _content(store)
+        indexes = [self._keys.index(where) for where in RouteIndex if where is not RouteIndex.WAITING]
+        waiting = [key for key in self._content if key.startswith(self._keys("waiting", ""))]
+        self._entries = {key: self._members(key) for key in indexes + waiting}
 
     def complaints(self) -> Iterator[str]:
-        live = {raw.decode() for raw in self._client.zrange(self._keys("live"), 0, -1)}
-        ended = {raw.decode() for raw in self._client.zrange(self._keys("terminal"), 0, -1)}
+        live, ended = self._members(self._keys("live")), self._members(self._keys("terminal"))
         yield from (f"{name} is live and terminal" for name in live & ended)
         records: dict[str, Record] = {}
         for name in sorted(live | ended):
-            instance, execution = name.split("/")
-            status = self._store.executions.status(instance, execution)
-            if status is None:
+            header: Mapping[bytes, bytes] = self._content.get(self._keys("execution", *name.split("/")), {})
+            if b"status" not in header:
                 yield f"{name} is listed and has no header"
                 continue
+            status = ExecutionStatus(header[b"status"].decode())
             if is_terminal(status) != (name in ended):
                 yield f"{name} is {status} and listed among the {'ended' if name in ended else 'live'}"
-            found, _ = self._store.executions.replay_parts(instance, execution)
+            found = self._records(name)
             records |= {f"{name}/{capability}": record for capability, record in found.items()}
-            yield from self._execution(instance, execution, status, found)
+            yield from self._execution(name, status, found)
         yield from self._back_pointers(records)
         yield from self._lives(records)
 
-    def _execution(
-        self, instance: str, execution: str, status: ExecutionStatus, records: dict[str, Record]
-    ) -> Iterator[str]:
-        flight = self._members("in_flight", instance, execution)
-        open_ = {name for name, record in records.items() if record["invocation"] != InvocationState.SETTLED}
-        if flight != open_:
-            yield f"{execution}: in flight are {sorted(flight)}, unsettled are {sorted(open_)}"
-        if is_terminal(status) and (flight or open_):
-            yield f"{execution} is {status} with {sorted(flight | open_)} in flight"
-        if not is_terminal(status) and RECIPE not in open_:
-            yield f"{execution} is {status} and its recipe is settled"
+    def _execution(self, name: str, status: ExecutionStatus, records: Mapping[str, Record]) -> Iterator[str]:
+        flight = self._members(self._keys("in_flight", *name.split("/")))
+        unsettled = {one for one, r in records.items() if r["invocation"] != InvocationState.SETTLED}
+        if flight != unsettled:
+            yield f"{name}: in flight are {sorted(flight)}, unsettled are {sorted(unsettled)}"
+        if is_terminal(status) == (RECIPE in unsettled):
+            yield f"{name} is {status}, and unsettled are {sorted(unsettled)}"
+        if is_terminal(status) and unsettled:
+            yield f"{name} is {status} with {sorted(unsettled)} in flight"
         for capability, record in records.items():
-            yield from self._route(route_member(instance, execution, capability), record)
+            yield from self._route(f"{name}/{capability}", record)
         for ordinal in {record["group"] for record in records.values() if record.get("group") is not None}:
-            expected = {name for name in open_ if records[name].get("group") == ordinal}
-            if self._members("group_open", instance, execution, ordinal) != expected:
-                yield f"{execution}: the open members of map {ordinal} are not {sorted(expected)}"
+            expected = {one for one in unsettled if records[one].get("group") == ordinal}
+            if self._members(self._keys("group_open", *name.split("/"), ordinal)) != expected:
+                yield f"{name}: the open members of map {ordinal} are not {sorted(expected)}"
 
     def _route(self, route: str, record: Record) -> Iterator[str]:
         where = [index for index, members in self._entries.items() if route in members]
@@ -68,42 +70,57 @@ class _Check:
             yield f"{route} is settled and in {where}"
         if not settled and where != [self._index_of(record)]:
             yield f"{route} is in {where}, and its record says {record.get('where')} {record.get('queue')}"
-        if record.get("where") == RouteIndex.LEASED and route not in self._members(
-            "life_routes", record["life"]
-        ):
+        leased = record.get("where") == RouteIndex.LEASED
+        if leased and route not in self._members(self._keys("life_routes", record["life"])):
             yield f"{route} is leased by {record['life']}, which does not know"
 
-    def _back_pointers(self, records: dict[str, Record]) -> Iterator[str]:
+    def _back_pointers(self, records: Mapping[str, Record]) -> Iterator[str]:
         times = Counter(route for members in self._entries.values() for route in members)
         yield from (f"{route} is in {count} indexes" for route, count in times.items() if count > 1)
         for index, members in self._entries.items():
             for route in members:
-                record = records.get(route)
-                if record is None or self._index_of(record) != index:
+                if route not in records or self._index_of(records[route]) != index:
                     yield f"{index} has {route}, whose record does not say so"
-        parked = set(self._entries[self._keys("environment")])
-        yield from (f"{route} is to be placed and not parked" for route in self._members("unplaced") - parked)
+        unplaced = self._members(self._keys("unplaced"))
+        parked = self._entries[self._keys("environment")]
+        yield from (f"{route} is to be placed and not parked" for route in unplaced - parked)
 
-    def _lives(self, records: dict[str, Record]) -> Iterator[str]:
-        for key in self._client.scan_iter(self._keys("life_routes", "*")):
-            life = key.decode().split(":")[-2]
-            for route in self._members("life_routes", life):
-                record = records.get(route)
-                if record is None or record.get("where") != RouteIndex.LEASED or record.get("life") != life:
+    def _lives(self, records: Mapping[str, Record]) -> Iterator[str]:
+        beginning, end = self._keys("life_routes", "|").split("|")
+        for key in self._content:
+            if not (key.startswith(beginning) and key.endswith(end)):
+                continue
+            life = key.removeprefix(beginning).removesuffix(end)
+            for route in self._members(key):
+                record = records.get(route, {})
+                if record.get("where") != RouteIndex.LEASED or record.get("life") != life:
                     yield f"life {life} has {route}, whose record does not say so"
 
     def _index_of(self, record: Record) -> str | None:
         where = record.get("where")
         return None if where is None else self._keys.index(RouteIndex(where), record.get("queue"))
 
-    def _read_indexes(self) -> dict[str, list[str]]:
-        waiting = [key.decode() for key in self._client.scan_iter(self._keys("waiting", "*"))]
-        keys = waiting + [self._keys.index(where) for where in RouteIndex if where is not RouteIndex.WAITING]
-        with self._client.pipeline() as pipe:
-            for key in keys:
-                pipe.zrange(key, 0, -1)
-            rows = pipe.execute()
-        return {key: [raw.decode() for raw in row] for key, row in zip(keys, rows, strict=True)}
+    def _records(self, name: str) -> dict[str, Record]:
+        stored: Mapping[bytes, bytes] = self._content.get(self._keys("records", *name.split("/")), {})
+        return {one.decode(): msgpack.unpackb(raw, strict_map_key=False) for one, raw in stored.items()}
 
-    def _members(self, family: str, *ids: str | int) -> set[str]:
-        return {raw.decode() for raw in self._client.smembers(self._keys(family, *ids))}
+    def _members(self, key: str) -> set[str]:
+        return {raw.decode() for raw in self._content.get(key, ())}
+
+
+def _content(store: Store) -> dict[str, Any]:
+    """Every hash, set and sorted set of the namespace by key, without scores."""
+    client: Any = store.client
+    found: dict[str, list[str]] = {}
+    for kind in ("hash", "set", "zset"):
+        keys = client.scan_iter(f"{store.namespace}:*", count=100_000, _type=kind)
+        found[kind] = [key.decode() for key in keys]
+    with client.pipeline(transaction=False) as pipe:
+        for key in found["hash"]:
+            pipe.hgetall(key)
+        for key in found["set"]:
+            pipe.smembers(key)
+        for key in found["zset"]:
+            pipe.zrange(key, 0, -1)
+        rows = pipe.execute()
+    return dict(zip([key for kind in found for key in found[kind]], rows, strict=True))

@@ -166,17 +166,21 @@ class Stage:
         self, slot: SlotLeases, recipe: Grant, size: int, *, window: int = 2, ordinal: int = 0, **spec: Any
     ) -> None:
         """Let the recipe open a map and wait for it."""
-        template = self.spec(ordinal, **spec)
-        group = {
+        group = self.group(self.spec(ordinal, **spec), size=size, window=window)
+        self.advance(slot, recipe, "suspend", group=group, awaits={"group": ordinal})
+
+    @staticmethod
+    def group(template: dict[str, Any], *, size: int, window: int) -> dict[str, Any]:
+        """A map as a recipe opens it; its members are like `template`."""
+        return {
             "capability": template["capability"],
-            "ordinal": ordinal,
+            "ordinal": template["ordinal"],
             "hash": "hash",
             "prefix": f"{template['capability']}:",
             "size": size,
             "window": window,
             "template": template,
         }
-        self.advance(slot, recipe, "suspend", group=group, awaits={"group": ordinal})
 
     def advance(
         self, slot: SlotLeases, recipe: Grant, action: str, *, claim: bool = False, **fields: Any
