@@ -86,12 +86,15 @@ class Site:
         )
         self.client = Client(store=self.store)
 
-    def run(self, name: str, *arguments: str, **environment: str) -> Process:
-        """Start `tenure ARGUMENTS` in the test's folder."""
+    def run(self, name: str, *arguments: str, cgroup: Path | None = None, **environment: str) -> Process:
+        """Start `tenure ARGUMENTS`, in a cgroup if one is given."""
         log = self.folder / f"{name}.log"
+        command = [str(Path(sys.executable).parent / "tenure"), *arguments]
+        if cgroup is not None:
+            command = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(cgroup), *command]
         with log.open("ab") as output:
             popen = subprocess.Popen(
-                [str(Path(sys.executable).parent / "tenure"), *arguments],
+                command,
                 cwd=ROOT,
                 env={
                     **os.environ,
@@ -119,6 +122,7 @@ class Site:
         slots: int = 1,
         allocation: str = "cpu=1,memory=1Gi",
         modules: Sequence[str] = ("tests.jobs.work",),
+        cgroup: Path | None = None,
         **environment: str,
     ) -> Process:
         """Start an agent and wait until its session is ready."""
@@ -134,6 +138,7 @@ class Site:
             allocation,
             "--name",
             name,
+            cgroup=cgroup,
             **environment,
         )
         self.until(lambda: self.is_ready(name) or process.popen.poll() is not None, f"worker {name} is ready")

@@ -10,6 +10,7 @@ import pytest
 
 from tenure import ExecutionFailed
 from tests.jobs import work
+from tests.memory import memory_cgroup
 from tests.processes import Site, is_alive
 
 LIMIT = 30
@@ -84,6 +85,18 @@ def test_a_task_that_ends_its_process_or_raises_anything_is_one_failed_attempt(
         assert handle.result(LIMIT) == how
         (lost,) = handle.snapshot().attempts
         assert cause in lost["cause"]
+
+
+def test_a_task_killed_for_memory_is_one_lost_attempt_that_says_so(site: Site) -> None:
+    """In a memory cgroup of the test's own, the kernel kills the slot."""
+    with memory_cgroup(f"tenure-{site.namespace}", 300 * 1024 * 1024) as cgroup:
+        agent = site.worker(slots=1, cgroup=cgroup)
+        handle = site.client.start(work.ending, "memory")
+        assert handle.result(60) == "memory"
+        (lost,) = handle.snapshot().attempts
+        assert "killed for memory" in lost["cause"]
+        agent.signal(signal.SIGTERM)
+        agent.wait()
 
 
 def test_what_kills_every_slot_it_runs_in_fails_with_its_causes_of_death(site: Site) -> None:

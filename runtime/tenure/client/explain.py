@@ -95,9 +95,12 @@ def _explain_route(
     where = RouteIndex(record["where"])
     verdicts, needs = _verdicts(stored, capability, record, view)
     detail, remedy = _words(capability, record, where, verdicts)
+    if capability in stored.lapsed:
+        detail = f"the lease that session {record.get('session')} had on {capability} has lapsed"
+        remedy = "a scheduler takes it over within seconds; start one if none runs"
     nearest = [_nearest(v) for v in verdicts[:NEAREST]] if where is RouteIndex.ENVIRONMENT else []
     return RouteExplanation(
-        capability, WaitingReason.of(where), moment(int(record["since"])), detail, remedy, needs, nearest
+        capability, stored.reason_of(capability), moment(int(record["since"])), detail, remedy, needs, nearest
     )
 
 

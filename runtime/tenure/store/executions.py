@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +14,10 @@ import redis
 from tenure.errors import Malformed
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason, is_terminal
 from tenure.store.answers import StartAnswer
-from tenure.store.keys import RECIPE, Keys
+from tenure.store.keys import RECIPE, Keys, route_member
 from tenure.store.scripts import Scripts
+
+log = logging.getLogger(__name__)
 
 Record = Mapping[str, Any]
 
@@ -58,6 +61,8 @@ class StoredExecution:
     records: Mapping[str, Record]
     attempts: Sequence[Record]
     job_needs: Mapping[str, Any] = field(default_factory=dict)
+    #: Capabilities whose lease has lapsed and is not taken over yet.
+    lapsed: frozenset[str] = frozenset()
 
     @property
     def is_terminal(self) -> bool:
@@ -74,9 +79,13 @@ class StoredExecution:
         """Why it is not finished; None when it is."""
         if self.is_terminal:
             return None
-        return WaitingReason.first(
-            WaitingReason.of(RouteIndex(r["where"])) for r in self.records.values() if r.get("where")
-        )
+        return WaitingReason.first(self.reason_of(name) for name, r in self.records.items() if r.get("where"))
+
+    def reason_of(self, capability: str) -> WaitingReason:
+        """Why one route waits; only of a route that is in an index."""
+        if capability in self.lapsed:
+            return WaitingReason.CRASH_CONCERN
+        return WaitingReason.of(RouteIndex(self.records[capability]["where"]))
 
 
 class Executions:
@@ -136,7 +145,8 @@ class Executions:
             header, records, attempts = pipe.execute()
         if not header:
             return None
-        return _stored(instance, execution, header, records, attempts)
+        stored = _stored(instance, execution, header, records, attempts)
+        return replace(stored, lapsed=self._lapsed(stored))
 
     def status(self, instance: str, execution: str) -> ExecutionStatus | None:
         """The status alone; None if there is no such execution."""
@@ -144,17 +154,42 @@ class Executions:
         return None if raw is None else ExecutionStatus(raw.decode())
 
     def headers(self, instance: str, ids: Sequence[str]) -> list[StoredExecution]:
-        """Headers with the recipe's record only, in the order asked for; those that are gone are left out."""
+        """Headers with the records of what is in flight only, in the order asked for.
+
+        Those that are gone are left out; those that cannot be read too, with a warning that names them.
+        """
         with self._client.pipeline(transaction=False) as pipe:
             for execution in ids:
                 pipe.hgetall(self._keys("execution", instance, execution))
-                pipe.hgetall(self._keys("records", instance, execution))
+                pipe.smembers(self._keys("in_flight", instance, execution))
             rows = pipe.execute()
-        return [
-            _stored(instance, execution, rows[2 * n], rows[2 * n + 1], [])
-            for n, execution in enumerate(ids)
-            if rows[2 * n]
-        ]
+        found = [(ids[n], rows[2 * n], sorted(rows[2 * n + 1])) for n in range(len(ids)) if rows[2 * n]]
+        with self._client.pipeline(transaction=False) as pipe:
+            for execution, _, flight in found:
+                pipe.hmget(self._keys("records", instance, execution), flight or [RECIPE])
+            records = pipe.execute()
+        read: list[StoredExecution] = []
+        for (execution, header, flight), raw in zip(found, records, strict=True):
+            in_flight = {name: one for name, one in zip(flight, raw, strict=False) if one is not None}
+            try:
+                read.append(_stored(instance, execution, header, in_flight, []))
+            except Malformed as error:
+                log.warning("left out of the list: %s", error, extra={"execution": execution})
+        return read
+
+    def _lapsed(self, stored: StoredExecution) -> frozenset[str]:
+        leased = [name for name, r in stored.records.items() if r.get("where") == RouteIndex.LEASED]
+        if not leased:
+            return frozenset()
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.time()
+            for name in leased:
+                pipe.zscore(self._keys("leased"), route_member(stored.instance, stored.id, name))
+            (seconds, micros), *deadlines = pipe.execute()
+        now = seconds * 1000 + micros // 1000
+        return frozenset(
+            name for name, end in zip(leased, deadlines, strict=True) if end is not None and end < now
+        )
 
     def ids(self, instance: str, *, newest_first: bool = True, page: int = 200) -> Iterator[str]:
         """Ids of the instance's executions, by creation."""
@@ -184,18 +219,6 @@ class Executions:
         """The recorded result of a capability, or of the whole execution."""
         raw: bytes | None = self._client.hget(self._keys("results", instance, execution), capability)
         return raw
-
-    def group_open(self, instance: str, execution: str, ordinal: int) -> int:
-        """How many members of a map are open."""
-        return int(self._client.scard(self._keys("group_open", instance, execution, ordinal)))
-
-    def group_opened(self, instance: str, execution: str, ordinal: int) -> tuple[int, int]:
-        """How many members of a map have been opened, and how many there are."""
-        raw = self._client.hget(self._keys("groups", instance, execution), str(ordinal))
-        if raw is None:
-            return 0, 0
-        group = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
-        return int(group["next"]), int(group["size"])
 
     def route_record(self, instance: str, execution: str, capability: str) -> Record | None:
         """One record."""
