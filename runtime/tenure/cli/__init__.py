@@ -33,7 +33,7 @@ from tenure.cli.target import Target
 )
 @click.version_option(package_name="tenure", prog_name="tenure", message="%(prog)s %(version)s")
 @click.pass_context
-def commands(context: click.Context, url: str | None, namespace: str, instance: str) -> None:
+def cli(context: click.Context, url: str | None, namespace: str, instance: str) -> None:
     """Durable executions on Redis and RQ.
 
     Exit codes: 0 done, 1 the thing asked about failed, 2 usage, 3 not found, 4 conflict, 5 store unreachable.
@@ -47,4 +47,4 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Stored text may hold what the terminal's encoding has no character for.
         sys.stdout.reconfigure(errors="backslashreplace")
-    commands(prog_name="tenure")
+    cli(prog_name="tenure")

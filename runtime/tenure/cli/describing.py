@@ -9,15 +9,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from tenure.client.client import HIGHEST
-from tenure.model.status import CapabilityStatus
+from tenure.model.status import CapabilityStatus, is_terminal
 from tenure.store.events import Event
 from tenure.store.executions import StoredExecution, moment
 from tenure.store.keys import RECIPE
 
 Data = dict[str, Any]
+
+#: Statuses in the order they are counted in: what has its outcome, then what is nearest to one.
+_BY_OUTCOME: Final = sorted(
+    CapabilityStatus, key=lambda s: (not is_terminal(s), -list(CapabilityStatus).index(s))
+)
 
 
 def header(stored: StoredExecution) -> Data:
@@ -170,7 +175,7 @@ def _summary(
         capability=name,
         ordinal=int(record["ordinal"]),
         size=size,
-        counts={status.value: found[status] for status in CapabilityStatus if found[status]},
+        counts={status.value: found[status] for status in _BY_OUTCOME if found[status]},
         unopened=size - found.total(),
         error=failed[0] if failed else None,
         ended=stored.is_terminal or bool(failed),

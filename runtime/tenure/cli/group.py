@@ -24,7 +24,10 @@ ENTRY_POINTS: Final = "tenure.commands"
 #: Our own commands: where each is, and its line in `tenure --help`.
 OWN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "demo": ("tenure.cli.demo.command:demo", "Watch an execution survive the death of its worker."),
+        "demo": (
+            "tenure.cli.demo.command:demo",
+            "Build an index of FOLDER, by default Python's own library, while workers are killed.",
+        ),
         "start": ("tenure.cli.commands.start:start", "Start an execution of a recipe."),
         "list": ("tenure.cli.commands.listing:list_command", "List the newest executions."),
         "show": ("tenure.cli.commands.show:show", "Show one execution: its state, tasks and attempts."),

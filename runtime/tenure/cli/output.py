@@ -26,6 +26,11 @@ from tenure.cli.failures import clean
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
+#: Between two columns of a terminal's table, and the least that is left to the last one.
+_GAP, _LAST_COLUMN = 3, 12
+#: A column of so few characters is never folded.
+_SHORT = 10
+
 #: Styles of statuses, waiting reasons, session states and kinds of events.
 STYLES: Final[Mapping[str, str]] = {
     "completed": "green",
@@ -103,7 +108,7 @@ def print_line(*cells: str | Cell) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Cell]], *, title: str = "") -> None:
-    """Rows under a header. A terminal leaves out the columns that are empty; elsewhere they keep their place."""
+    """Rows under a header. A terminal leaves out empty columns; elsewhere each keeps its place."""
     if title:
         print_line(Cell(title, "bold"))
     cells = [[_cell(cell) for cell in row] for row in rows]
@@ -112,9 +117,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Cell]], *,
         _print_aligned([[column.upper() for column in columns], *texts])
         return
     shown = [n for n in range(len(columns)) if any(row[n].text for row in cells)]
-    table = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=False)
-    for n in shown:
-        table.add_column(columns[n], overflow="fold")
+    widths = [max(len(columns[n]), *(len(row[n].text) for row in cells)) for n in shown]
+    # The last column gives way, so that ids stay in one piece; where that leaves it too little, all do.
+    has_room = sum(widths[:-1]) + _GAP * (len(shown) - 1) + _LAST_COLUMN <= console().width
+    table = Table(box=SIMPLE_HEAD, header_style="dim", pad_edge=False, show_edge=False)
+    for n, width in zip(shown, widths, strict=True):
+        is_whole = width <= _SHORT or (has_room and n != shown[-1])
+        table.add_column(columns[n], overflow="fold", no_wrap=is_whole)
     for row in cells:
         table.add_row(*(_text(row[n]) for n in shown))
     console().print(table)
