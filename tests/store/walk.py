@@ -144,6 +144,7 @@ class Walk:
         if name in ("run", "open", "map", "value"):
             self._ordinals[execution] += 1
         values = [{**spec, "result": b"\x01\x01"}] if name == "value" else []
+        recipe: dict[str, Any]
         match name:
             case "run":
                 recipe = {"action": "run", "open": spec}
