@@ -41,11 +41,13 @@ def test_following_ends_with_the_execution(tenure: Tenure, client: Client, slot:
     client.start(publish, "Dune", id="dune")
     with tenure.begin("events", "dune", "-f", "--json") as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         first = process.stdout.readline()
         slot.drain()
-        rest, err = process.communicate(timeout=30)
+        # Not `communicate`, which loses what is buffered behind the first line.
+        rest, err = process.stdout.readlines(), process.stderr.read()
     assert (process.returncode, err) == (0, "")
-    rows = [json.loads(line) for line in [first, *rest.splitlines()]]
+    rows = [json.loads(line) for line in [first, *rest]]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
     assert rows[-1]["kind"] == "execution_completed"
 

@@ -157,3 +157,18 @@ def test_a_long_result_is_cut_for_people_only(tenure: Tenure, url: str, namespac
     assert result["raw"] == "AA=="
     assert result["not a number"] == "nan"
     assert result["when"].endswith("+00:00")
+
+
+def test_a_result_that_cannot_be_read_does_not_hide_the_rest(
+    tenure: Tenure, client: Client, store: Store, slot: Driver
+) -> None:
+    client.start(publish, "Dune", id="dune")
+    slot.drain()
+    store.client.hset(store.keys("results", "default", "dune"), "recipe", b"\xffjunk")
+    for words in (["--json"], []):
+        shown = tenure.here("show", "dune", *words)
+        assert shown.code == 1
+        assert "3:bind" in shown.out
+        assert shown.err.startswith(
+            "Error: execution dune: its result: the stored data has schema version 255"
+        )

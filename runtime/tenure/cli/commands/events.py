@@ -26,8 +26,9 @@ def events(target: Target, *, execution: str, follow: bool, after: int, as_json:
     """Print the events of the execution ID in order, each once."""
     with connect(target) as client:
         handle = client.get(execution)
-        # Following would find out only after its first wait that there is no such execution.
-        handle.status()
+        if follow:
+            # Following alone would find out only after its first wait that there is no such execution.
+            handle.status()
         for event in handle.events(follow=follow, after=after):
             if as_json:
                 print_json_line(describing.event(event))

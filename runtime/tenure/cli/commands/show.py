@@ -24,6 +24,8 @@ from tenure.cli.output import (
 )
 from tenure.cli.target import Target, pass_target
 from tenure.cli.words import amount, place, progress, took, when
+from tenure.client.handle import Handle
+from tenure.errors import Malformed
 from tenure.model.needs import Needs
 from tenure.model.status import ExecutionStatus
 from tenure.store.executions import StoredExecution
@@ -46,11 +48,27 @@ def show(target: Target, *, execution: str, everything: bool, as_json: bool) -> 
     with connect(target) as client:
         handle = client.get(execution)
         stored = handle.snapshot()
-        result = handle.result() if stored.status is ExecutionStatus.COMPLETED else None
+        result, unreadable = _result(handle, stored)
     data = describing.execution(stored, result)
     if as_json:
         print_json(data)
-        return
+    else:
+        _print(stored, data, everything=everything)
+    if unreadable:
+        # Said last, so that it does not keep the rest from whoever looks for the reason.
+        raise unreadable
+
+
+def _result(handle: Handle, stored: StoredExecution) -> tuple[Any, Malformed | None]:
+    if stored.status is not ExecutionStatus.COMPLETED:
+        return None, None
+    try:
+        return handle.result(), None
+    except Malformed as error:
+        return None, error
+
+
+def _print(stored: StoredExecution, data: Data, *, everything: bool) -> None:
     print_facts(_facts(data))
     if stored.records:
         print_line()
@@ -60,7 +78,7 @@ def show(target: Target, *, execution: str, everything: bool, as_json: bool) -> 
         )
     _print_attempts(data["attempts"], everything=everything)
     if stored.status is ExecutionStatus.COMPLETED:
-        _print_result(result, everything=everything)
+        _print_result(data["result"], everything=everything)
 
 
 def _facts(data: Data) -> dict[str, str | Cell]:
