@@ -107,7 +107,7 @@ def test_no_reader_ever_sees_parts_of_two_values() -> None:
         [sys.executable, "-c", writer, str(page.descriptor)], pass_fds=[page.descriptor]
     ) as process:
         try:
-            seen = set()
+            seen: set[int] = set()
             until = time.monotonic() + 20
             while len(seen) < 2000 and time.monotonic() < until:
                 leases = page.read().leases

@@ -4,7 +4,8 @@ RQ's own `work` leaves its loop at the first error it does not know. So each ste
 one that waits for the server. What a dashboard shows is kept true by two pipelines for each ticket; nothing
 is decided by it, so what an outage swallows is swept up later (`upkeep`).
 
-Commands for a ticket whose driver does nothing, on rq 3.0.0: `SimpleWorker` 53, this class 21.
+Commands for a ticket whose driver does nothing, on rq 3.0.0: `SimpleWorker` 53 in 19 round
+trips, this class 22 in 5.
 """
 
 # ruff: noqa: ARG002  # the signatures are RQ's
