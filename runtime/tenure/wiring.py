@@ -14,7 +14,7 @@ from tenure.embedded import EmbeddedServer
 from tenure.engine.placement import Placement
 from tenure.errors import InvalidInput
 from tenure.settings import Settings
-from tenure.store.connection import check_server, connect
+from tenure.store.connection import check_server, connect, reaching
 from tenure.store.duties import DutyStore
 from tenure.store.events import Events
 from tenure.store.executions import Executions
@@ -37,8 +37,6 @@ class Store:
     namespace: str
     settings: Settings
     client: redis.Redis
-    #: For calls that block: a reply may take longer than the socket timeout of `client` allows.
-    blocking: redis.Redis
     keys: Keys
     scripts: Scripts
     executions: Executions
@@ -50,7 +48,8 @@ class Store:
 
     def run_id(self) -> str:
         """The server's run id as of now: it changes when the server restarts or fails over."""
-        return str(self.client.info("server")["run_id"])
+        with reaching():
+            return str(self.client.info("server")["run_id"])
 
     def slot_leases(self, holder: Holder) -> SlotLeases:
         """The lease calls of one slot life."""
@@ -59,7 +58,6 @@ class Store:
     def close(self) -> None:
         """Close the connections; the embedded server stops with its last user."""
         self.client.close()
-        self.blocking.close()
         if self.embedded is not None:
             self.embedded.close()
 
@@ -75,7 +73,7 @@ class Store:
 def open_store(
     url: str | None = None,
     *,
-    namespace: str = NAMESPACE,
+    namespace: str | None = None,
     settings: Settings | None = None,
     environment: Mapping[str, str] | None = None,
     test_clock: bool = False,
@@ -88,6 +86,7 @@ def open_store(
     """
     environment = environment or {}
     settings = settings or Settings.from_environment(environment)
+    namespace = namespace or environment.get("TENURE_NAMESPACE", NAMESPACE)
     _check_namespace(namespace)
     url = url or environment.get("TENURE_REDIS_URL") or None
     embedded = None
@@ -95,7 +94,7 @@ def open_store(
         embedded = EmbeddedServer.attach(Path(environment.get("TENURE_FOLDER", FOLDER)))
         url = embedded.url
     tickets.install()
-    client, blocking = connect(url), connect(url, socket_timeout=None)
+    client = connect(url)
     check_server(client, url)
     keys = Keys(namespace, tickets.RQ_PREFIX)
     scripts = Scripts(
@@ -112,13 +111,12 @@ def open_store(
         namespace=namespace,
         settings=settings,
         client=client,
-        blocking=blocking,
         keys=keys,
         scripts=scripts,
         executions=Executions(client, scripts, keys, events_kept=kept),
         sessions=sessions,
-        duties=DutyStore(blocking, scripts, keys, events_kept=kept),
-        events=Events(blocking, keys),
+        duties=DutyStore(client, scripts, keys, events_kept=kept),
+        events=Events(client, keys),
         placement=Placement(sessions),
         embedded=embedded,
     )

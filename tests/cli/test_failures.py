@@ -133,7 +133,7 @@ def test_a_server_that_goes_away_meanwhile(tenure: Tenure, tmp_path: Path) -> No
             os.kill(int((tmp_path / "server.pid").read_text()), signal.SIGKILL)
             _, err = process.communicate(timeout=30)
         assert process.returncode == ExitCode.UNREACHABLE
-        assert err.startswith("Error: the server stopped answering")
+        assert err.startswith("Error: the server does not answer")
         assert len(err.splitlines()) == 1
 
 

@@ -91,17 +91,24 @@ def test_a_started_repeatable_task_runs_again_with_its_cause(
     assert again.token > grant.token
 
 
-def test_a_lapse_is_not_held_against_the_task(world: World, scan: TakeoverScan, leader: int) -> None:
+def test_what_takes_its_host_down_fails_after_as_many_lapses_as_crashes(
+    world: World, scan: TakeoverScan, leader: int
+) -> None:
     slot, grant = world.claim_task()
-    for _ in range(4):
+    for _ in range(2):
         slot.mark_started(grant)
         world.pass_lease()
         world.renew("agent")
         scan.run_once(leader)
         grant = world.claim(slot)
+    assert grant.attempt == 3
+    slot.mark_started(grant)
+    world.pass_lease()
+    scan.run_once(leader)
 
-    assert world.record("e", TASK)["crashes"] == 0
-    assert grant.attempt == 5
+    record = world.record("e", TASK)
+    assert record["status"] == "failed"
+    assert record["error"].count("its lease lapsed") == 3
 
 
 def test_a_started_once_task_becomes_unknown(world: World, scan: TakeoverScan, leader: int) -> None:

@@ -21,21 +21,24 @@ def race(runners: int, stage: Stage, run: Callable[..., R], *args: Any) -> list[
     """Call `run(stage, number, ...)` in so many processes of their own at the same moment."""
     ready, go = f"{stage.store.namespace}:race:ready", f"{stage.store.namespace}:race:go"
     where = (stage.store.url, stage.store.namespace, ready, go)
-    with ProcessPoolExecutor(runners, mp_context=get_context("spawn")) as pool:
+    with (
+        ProcessPoolExecutor(runners, mp_context=get_context("spawn")) as pool,
+        closing(connect(stage.store.url, socket_timeout=90)) as patient,
+    ):
         running = [pool.submit(_run, where, run, n, *args) for n in range(runners)]
         for _ in range(runners):
-            assert stage.store.blocking.blpop([ready], timeout=60)
+            assert patient.blpop([ready], timeout=60)
         stage.client.rpush(go, *range(runners))
         return [one.result(60) for one in running]
 
 
 def _run(where: tuple[str, str, str, str], run: Callable[..., R], number: int, *args: Any) -> R:
     url, namespace, ready, go = where
-    with open_store(url, namespace=namespace, test_clock=True) as store, closing(connect(url)) as client:
+    with open_store(url, namespace=namespace, test_clock=True) as store, closing(connect(url, socket_timeout=90)) as client:
         stage = Stage(store, client)
         store.scripts.call("scan", {"index": "live", "limit": 1, "after": 0})
         client.rpush(ready, number)
-        store.blocking.blpop([go], timeout=60)
+        client.blpop([go], timeout=60)
         return run(stage, number, *args)
 
 

@@ -63,8 +63,6 @@ def report(error: Exception) -> ExitCode:
     if os.environ.get("TENURE_DEBUG") == "1":
         traceback.print_exception(error)
     click.echo(f"Error: {clean(_sentence(error))}", err=True)
-    if _is_lost_connection(error):
-        return ExitCode.UNREACHABLE
     return next((code for kind, code in _CODES.items() if isinstance(error, kind)), ExitCode.FAILED)
 
 
@@ -81,18 +79,8 @@ def _sentence(error: Exception) -> str:
             return f"{error}; `tenure show {error.execution_id}` has the details"
         case TenureError() | TimeoutError() | BrokenCommand():
             return str(error)
-        case _ if _is_lost_connection(error):
-            return f"the server stopped answering: {error}; see that it runs, and try again"
         case _:
             return (
                 f"unexpected {type(error).__name__}: {error}; "
                 "set TENURE_DEBUG=1 to see where it was raised, and report it"
             )
-
-
-def _is_lost_connection(error: Exception) -> bool:
-    # By name, because only the store and the wiring may import redis. Reads are not wrapped by the store.
-    return any(
-        kind.__module__ == "redis.exceptions" and kind.__name__ in ("ConnectionError", "TimeoutError")
-        for kind in type(error).__mro__
-    )

@@ -20,7 +20,7 @@ from tenure.model.status import ExecutionStatus
 from tenure.settings import Settings
 from tenure.store.answers import StartAnswer
 from tenure.store.executions import NewExecution, StoredExecution
-from tenure.wiring import NAMESPACE, Store, open_store
+from tenure.wiring import Store, open_store
 
 LOWEST, DEFAULT, HIGHEST = 0, 5, 9
 
@@ -33,6 +33,7 @@ class Client:
             with its data in `.tenure/`.
         instance: the owner of what is started here; another instance's executions are not seen.
         namespace: the set of keys and queues; workers and schedulers must be given the same one.
+            By default `TENURE_NAMESPACE`, or else "tenure".
         store: one that is open already, instead of `url`; closing the client closes it.
 
     Raises:
@@ -44,7 +45,7 @@ class Client:
         url: str | None = None,
         *,
         instance: str = "default",
-        namespace: str = NAMESPACE,
+        namespace: str | None = None,
         settings: Settings | None = None,
         store: Store | None = None,
     ) -> None:

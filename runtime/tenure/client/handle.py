@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenure.client.explain import Explanation, explain
 from tenure.engine.definitions import RecipeDefinition
-from tenure.errors import ExecutionCancelled, ExecutionFailed, ExecutionNotFound, Malformed
+from tenure.errors import (
+    ExecutionCancelled,
+    ExecutionFailed,
+    ExecutionNotFound,
+    Malformed,
+    StoreUnreachable,
+)
 from tenure.model.data import decode
 from tenure.model.status import ExecutionStatus, is_terminal
 from tenure.store.events import Event
@@ -16,6 +23,11 @@ from tenure.store.executions import StoredExecution
 
 if TYPE_CHECKING:
     from tenure.wiring import Store
+
+R = TypeVar("R")
+
+#: How long a waiting client leaves a server alone that did not answer.
+AWAY_SECONDS = 0.2
 
 
 class Handle:
@@ -46,7 +58,7 @@ class Handle:
 
     def status(self) -> ExecutionStatus:
         """pending, running, completed, failed or cancelled."""
-        return self.snapshot().status
+        return self._status()
 
     def wait(self, timeout: float | None = None) -> ExecutionStatus:
         """Wait until it has ended, however it ends. It observes, never drives.
@@ -55,15 +67,16 @@ class Handle:
             TimeoutError: it has not ended within `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        cursor = self._store.events.cursor()
+        cursor = self._patiently(self._store.events.cursor, deadline)
         while True:
-            status = self._status()
+            status = self._patiently(self._status, deadline)
             if is_terminal(status):
                 return status
             left = 5.0 if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"execution {self.id} is still {status} after {timeout:g} s")
-            cursor, _ = self._store.events.wait(self._instance, self.id, cursor, seconds=min(left, 5.0))
+            watch = partial(self._store.events.wait, self._instance, self.id, cursor, seconds=min(left, 5.0))
+            cursor, _ = self._patiently(watch, deadline)
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for it and return its result, as the recipe declares it.
@@ -80,8 +93,8 @@ class Handle:
 
     def events(self, *, follow: bool = False, after: int = 0) -> Iterator[Event]:
         """Its events in order, each once; with `follow`, until it has ended."""
+        self._status()
         if not follow:
-            self._status()
             yield from self._store.events.read(self._instance, self.id, after=after)
             return
         for event in self._store.events.follow(self._instance, self.id, after=after):
@@ -95,6 +108,17 @@ class Handle:
     def explain(self) -> Explanation:
         """Why it is not moving, since when, and what would change it."""
         return explain(self.snapshot(), self._store.placement.view())
+
+    def _patiently(self, read: Callable[[], R], deadline: float | None) -> R:
+        """Read again while the server is away: waiting may outlast an outage."""
+        give_up = time.monotonic() + self._store.settings.resend.total_seconds()
+        while True:
+            try:
+                return read()
+            except StoreUnreachable:
+                if time.monotonic() >= min(give_up, deadline or give_up):
+                    raise
+                time.sleep(AWAY_SECONDS)
 
     def _status(self) -> ExecutionStatus:
         status = self._store.executions.status(self._instance, self.id)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tenure.engine.context import TaskContext, log_fields
+from tenure.engine.context import TaskContext, log_fields, storable
 from tenure.engine.definitions import TaskDefinition, recipe_running
-from tenure.errors import InvalidInput, LeaseLost, Malformed, TenureError, Unconfirmed
+from tenure.errors import InvalidInput, LeaseLost, Malformed, StoreUnreachable, TenureError, Unconfirmed
 from tenure.model.data import decode, encode
 from tenure.model.retry import RetryIn
 from tenure.store.grants import Grant
@@ -56,7 +56,8 @@ def run_task(
     """Run user code under a started lease.
 
     Raises:
-        LeaseLost, Unconfirmed: the task's own report found that this slot is not the owner any more.
+        LeaseLost, Unconfirmed, StoreUnreachable: the task's own report found that this slot is not the owner
+            any more, or cannot know whether it is.
     """
     began = time.monotonic()
     token = recipe_running.set(None)
@@ -66,7 +67,7 @@ def run_task(
         result = task.func(*args, **kwargs)
         if inspect.isawaitable(result):
             result = asyncio.run(_wait_for(result))
-    except (LeaseLost, Unconfirmed):
+    except (LeaseLost, Unconfirmed, StoreUnreachable):
         raise
     except BaseException as error:  # noqa: BLE001  # a task may raise anything; it is one failed attempt with its cause
         return _judge(task, grant, error)
@@ -85,8 +86,13 @@ def run_task(
 
 def describe(error: BaseException) -> str:
     """One readable line for a record."""
-    text = str(error) if isinstance(error, TenureError) else f"{type(error).__name__}: {error}"
-    return text[:ERROR_LIMIT]
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # user code makes the text, and may raise anything
+        text = "it has no text, since making one raised another error"
+    if not isinstance(error, TenureError):
+        text = f"{type(error).__name__}: {text}"
+    return storable(text[:ERROR_LIMIT])
 
 
 def _judge(task: TaskDefinition[..., Any], grant: Grant, error: BaseException) -> Outcome:

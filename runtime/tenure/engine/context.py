@@ -51,7 +51,7 @@ class TaskContext:
         complete = total is not None and done >= total
         if complete or time.monotonic() - self._last_report >= PROGRESS_SECONDS:
             self._last_report = time.monotonic()
-            self._leases.report(self._grant, progress=(done, total, message))
+            self._leases.report(self._grant, progress=(done, total, storable(message)))
 
     def log(self, message: str) -> None:
         """Record a line among the execution's events, and log it.
@@ -60,7 +60,12 @@ class TaskContext:
             LeaseLost: somebody else has taken the task over; stop.
         """
         log.info("%s", message, extra=log_fields(self._grant))
-        self._leases.report(self._grant, message=message)
+        self._leases.report(self._grant, message=storable(message))
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates spelled out: file names have them, and no encoding does."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def log_fields(grant: Grant) -> dict[str, object]:

@@ -101,6 +101,8 @@ class Driver:
         if name not in known:
             return Handoff("code_required", [f"{name} is not loaded here"])
         try:
+            if not grant.is_recipe:
+                decode(grant.params, where=f"the parameters of {grant.capability}")
             verdict = bench.admission.accept(grant)
         except Malformed as error:
             return Handoff("malformed", [str(error)])
@@ -117,7 +119,8 @@ class Driver:
         self._bench.leases.reschedule(
             grant,
             reason=handoff.reason,
-            avoid=not drains,
+            # What cannot be read here can be read nowhere: the queue is not at fault.
+            avoid=not drains and not malformed,
             block=f"execution {grant.execution}: {handoff.mismatches[0]}" if malformed else None,
             mismatches=handoff.mismatches,
             allocation=str(self._bench.admission.allocation),

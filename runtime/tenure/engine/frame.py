@@ -198,7 +198,10 @@ class Frame:
     def _record_value(self, call: Call, value: Plain) -> None:
         limit = self._bench.settings.payload
         spec = self._spec(call, Effects.REPEATABLE, Needs(), [])
-        self._values.append({**spec, "result": encode(value, limit=limit, where=self._where(call))})
+        result = encode(value, limit=limit, where=self._where(call))
+        # Not while another thread records a result: that step takes the values it was sent for all there are.
+        with self._lock:
+            self._values.append({**spec, "result": result})
 
     def _where(self, call: Call) -> str:
         return f"execution {self.grant.execution}: {call.capability}"

@@ -96,12 +96,14 @@ class TakeoverAnswer(StrEnum):
     TAKEN = "taken"
     LIVE = "live"
     GRACE = "grace"
+    UNREADABLE = "unreadable"
     NOT_LEADER = "not_leader"
 
 
 class DueAnswer(StrEnum):
     DISPATCHED = "dispatched"
     NOT_DUE = "not_due"
+    UNREADABLE = "unreadable"
     NOT_LEADER = "not_leader"
 
 
@@ -110,6 +112,7 @@ class PlaceAnswer(StrEnum):
     PARKED = "parked"
     STALE = "stale"
     NOT_WAITING = "not_waiting"
+    UNREADABLE = "unreadable"
     NOT_LEADER = "not_leader"
 
 

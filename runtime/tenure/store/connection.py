@@ -7,12 +7,14 @@ how often.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import redis
+import redis.exceptions as failures
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -52,6 +54,20 @@ def connect(url: str, *, client_name: str | None = None, socket_timeout: float |
         )
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"server URL {without_password(url)!r} cannot be read: {error}") from error
+
+
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Turn what redis-py raises when no answer comes into `StoreUnreachable`; a decorator too, for reads.
+
+    A read is not sent again here: whoever asked knows whether to ask once more.
+    """
+    try:
+        yield
+    except (failures.ConnectionError, failures.TimeoutError) as error:
+        raise StoreUnreachable(
+            f"the server does not answer ({error}); nothing was changed, try again when it does"
+        ) from error
 
 
 def check_server(client: redis.Redis, url: str) -> ServerFacts:

@@ -5,8 +5,7 @@ Every write carries the leader's token, and its script checks again what it is b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import redis
 import redis.exceptions as failures
 
-from tenure.errors import Malformed, StoreUnreachable
+from tenure.errors import Malformed
 from tenure.model.status import SessionState
 from tenure.store.answers import (
     DueAnswer,
@@ -25,6 +24,7 @@ from tenure.store.answers import (
     RetireAnswer,
     TakeoverAnswer,
 )
+from tenure.store.connection import reaching
 from tenure.store.keys import Keys, split_member
 from tenure.store.scripts import Scripts
 
@@ -60,6 +60,10 @@ class NotLeader(Exception):
     """Another scheduler leads now: nothing was written. It ends a round and is no error of the tree."""
 
 
+class SetAside(Malformed):
+    """It cannot be read, and has left the index in which it was met for that of what is blocked."""
+
+
 class DutyStore:
     """The scripts of the scheduler's duties. `leader` is the token of `Leading`.
 
@@ -89,13 +93,13 @@ class DutyStore:
 
     def wait_for_nudge(self, timeout: timedelta) -> bool:
         """Wait until somebody has work for the scheduler, or `timeout`, more than zero, has passed."""
-        with _reaching():
+        with reaching():
             return self._client.blpop([self._keys("nudge")], timeout=timeout.total_seconds()) is not None
 
     def page(self, index: str, *, limit: int, after: int = 0, due: bool = False) -> list[str]:
         """Members of an index, oldest first; with `due`, those whose time has come by the store's clock.
 
-        `index` is one of leased, due, sessions, environment, live.
+        `index` is one of leased, due, sessions, environment, blocked, live.
         """
         reply = self._scripts.call(
             "scan", {"index": index, "limit": limit, "after": after, "due": due or None}
@@ -104,24 +108,24 @@ class DutyStore:
 
     def size(self, index: str) -> int:
         """How many members an index has."""
-        with _reaching():
+        with reaching():
             return int(self._client.zcard(self._keys(index)))
 
     def queues(self) -> list[str]:
         """The names of all queues, by name."""
-        with _reaching():
+        with reaching():
             names: Any = self._client.smembers(self._keys("queues"))
         return sorted(raw.decode() for raw in names)
 
     def unplaced(self, limit: int) -> list[str]:
         """Parked routes that placement has not looked at; which ones, is left to chance."""
-        with _reaching():
+        with reaching():
             routes: Any = self._client.srandmember(self._keys("unplaced"), limit)
         return [raw.decode() for raw in routes]
 
     def forget_unplaced(self, route: str) -> None:
         """Leave a route parked until the session registry changes."""
-        with _reaching():
+        with reaching():
             self._client.srem(self._keys("unplaced"), route)
 
     def take_over(self, leader: int, route: str, *, cause: str) -> TakeoverAnswer:
@@ -173,16 +177,9 @@ class DutyStore:
             ) from error
         if reply["answer"] == RetireAnswer.NOT_LEADER:
             raise NotLeader
+        if reply["answer"] == TakeoverAnswer.UNREADABLE:
+            raise SetAside(f"{subject}: what is stored cannot be read; it is set aside with its bytes")
         return reply
-
-
-@contextmanager
-def _reaching() -> Iterator[None]:
-    """Plain reads are not resent: the loop comes round again."""
-    try:
-        yield
-    except (failures.ConnectionError, failures.TimeoutError) as error:
-        raise StoreUnreachable(f"the server does not answer: {error}") from error
 
 
 def _ms(duration: timedelta) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import msgpack
 import redis
 
+from tenure.store.connection import reaching
 from tenure.store.executions import moment
 from tenure.store.keys import Keys
 
@@ -40,6 +41,7 @@ class Events:
         self._client: Any = client
         self._keys = keys
 
+    @reaching()
     def read(self, instance: str, execution: str, *, after: int = 0) -> list[Event]:
         """Events with a greater `seq` than `after`, and a gap marker first where some are gone."""
         key = self._keys("events", instance, execution)
@@ -53,11 +55,13 @@ class Events:
             events.insert(0, Event(events[0].seq - 1, GAP, None, None, {"lost": events[0].seq - 1 - after}))
         return events
 
+    @reaching()
     def cursor(self) -> bytes:
         """A position in the shared stream; what happens after this call is after it."""
         last = self._client.xrevrange(self._keys("feed"), count=1)
         return bytes(last[0][0]) if last else b"0-0"
 
+    @reaching()
     def wait(self, instance: str, execution: str, cursor: bytes, *, seconds: float) -> tuple[bytes, bool]:
         """Block until the execution has news after `cursor`: the new cursor, and whether there is news."""
         wanted = f"{instance}/{execution}".encode()

@@ -14,7 +14,8 @@ import redis
 from tenure.errors import Malformed
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason, is_terminal
 from tenure.store.answers import StartAnswer
-from tenure.store.keys import RECIPE, Keys, route_member
+from tenure.store.connection import reaching
+from tenure.store.keys import RECIPE, SCHEMA, Keys, route_member
 from tenure.store.scripts import Scripts
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ class Executions:
             "band": new.band,
             "base_needs": msgpack.packb(dict(new.base_needs)),
             "job_needs": msgpack.packb(dict(new.job_needs)),
-            "schema": 1,
+            "schema": SCHEMA,
         }
         reply = self._scripts.call(
             "start",
@@ -132,6 +133,7 @@ class Executions:
         )
         return StartAnswer(reply["answer"])
 
+    @reaching()
     def get(self, instance: str, execution: str) -> StoredExecution | None:
         """Everything about one execution but its payloads.
 
@@ -148,11 +150,13 @@ class Executions:
         stored = _stored(instance, execution, header, records, attempts)
         return replace(stored, lapsed=self._lapsed(stored))
 
+    @reaching()
     def status(self, instance: str, execution: str) -> ExecutionStatus | None:
         """The status alone; None if there is no such execution."""
         raw = self._client.hget(self._keys("execution", instance, execution), "status")
         return None if raw is None else ExecutionStatus(raw.decode())
 
+    @reaching()
     def headers(self, instance: str, ids: Sequence[str]) -> list[StoredExecution]:
         """Headers with the records of what is in flight only, in the order asked for.
 
@@ -195,14 +199,16 @@ class Executions:
         """Ids of the instance's executions, by creation."""
         key, offset = self._keys("listing", instance), 0
         while True:
-            rows = (self._client.zrevrange if newest_first else self._client.zrange)(
-                key, offset, offset + page - 1
-            )
+            with reaching():
+                rows = (self._client.zrevrange if newest_first else self._client.zrange)(
+                    key, offset, offset + page - 1
+                )
             yield from (row.decode() for row in rows)
             if len(rows) < page:
                 return
             offset += page
 
+    @reaching()
     def replay_parts(self, instance: str, execution: str) -> tuple[dict[str, Record], dict[str, bytes]]:
         """What a replay needs: every record, and every result by capability.
 
@@ -215,16 +221,19 @@ class Executions:
         where = f"execution {execution}"
         return _unpack_records(records, where), {name.decode(): raw for name, raw in results.items()}
 
+    @reaching()
     def result(self, instance: str, execution: str, capability: str = RECIPE) -> bytes | None:
         """The recorded result of a capability, or of the whole execution."""
         raw: bytes | None = self._client.hget(self._keys("results", instance, execution), capability)
         return raw
 
+    @reaching()
     def route_record(self, instance: str, execution: str, capability: str) -> Record | None:
         """One record."""
         raw = self._client.hget(self._keys("records", instance, execution), capability)
         return None if raw is None else _unpack(raw, f"execution {execution}")
 
+    @reaching()
     def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str]]:
         """The record of each (instance, execution, capability), with the recipe's `name@version`."""
         with self._client.pipeline(transaction=False) as pipe:
@@ -249,7 +258,7 @@ def _stored(
 ) -> StoredExecution:
     where = f"execution {execution}"
     try:
-        if int(header[b"schema"]) != 1:
+        if int(header[b"schema"]) != SCHEMA:
             schema = int(header[b"schema"])
             raise Malformed(f"{where} was written by a newer Tenure (schema {schema}); upgrade this process")
         return StoredExecution(
@@ -280,7 +289,8 @@ def _unpack(raw: bytes, where: str) -> dict[str, Any]:
     try:
         value = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
     except (ValueError, msgpack.UnpackException) as error:
-        raise Malformed(f"{where}: a record cannot be read ({error}); the bytes are kept") from error
+        reason = str(error) or type(error).__name__
+        raise Malformed(f"{where}: a record cannot be read ({reason}); the bytes are kept") from error
     if not isinstance(value, dict):
         raise Malformed(f"{where}: a record is not a table; the bytes are kept")
     return value

@@ -128,6 +128,9 @@ FAMILIES: dict[str, KeyFamily] = {
     "rq_queues": KeyFamily("{rq}queues", "set", "RQ's list of queues", "never; RQ owns it"),
 }
 
+#: The version of what is stored about an execution; a newer one is an error that keeps the bytes (G17).
+SCHEMA = 1
+
 #: The record of the recipe route lies beside those of the capabilities, under this name.
 RECIPE = "recipe"
 

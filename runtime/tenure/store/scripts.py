@@ -26,8 +26,9 @@ import redis.exceptions as failures
 
 from tenure.errors import StoreFull, StoreUnreachable, Unconfirmed
 from tenure.model import status
+from tenure.model.ticket import TicketShape
 from tenure.store.answers import ANSWERS
-from tenure.store.keys import FAMILIES, RECIPE, Keys
+from tenure.store.keys import FAMILIES, RECIPE, SCHEMA, Keys
 
 log = logging.getLogger(__name__)
 
@@ -57,17 +58,6 @@ local function reply(answer, fields)
   return cmsgpack.pack(fields)
 end
 """
-
-
-@dataclass(frozen=True, slots=True)
-class TicketShape:
-    """What the RQ jobs that Tenure writes have in common; `tenure.transport` knows what RQ expects."""
-
-    prefix: str
-    data: bytes
-    status: str
-    timeout: int
-    failure_ttl: int
 
 
 def header_of(name: str) -> dict[str, list[str]]:
@@ -119,7 +109,7 @@ def assemble(name: str, keys: Keys, ticket: TicketShape, *, test_clock: bool) ->
     flags = ",".join(header.get("flags", []))
     shebang = f"#!lua flags={flags}\n" if flags else "#!lua\n"
     fields = ", ".join(f"{f} = {_lua(getattr(ticket, f))}" for f in TicketShape.__slots__)
-    constants = f"local Recipe = '{RECIPE}'\nlocal Ticket = {{ {fields} }}\n"
+    constants = f"local Recipe, Schema = '{RECIPE}', '{SCHEMA}'\nlocal Ticket = {{ {fields} }}\n"
     return shebang + _PRELUDE + keys.lua(families) + _names_in_lua(body) + constants + body
 
 

@@ -13,6 +13,7 @@ from tenure.model.allocation import Allocation
 from tenure.model.data import decode, encode
 from tenure.model.status import SessionState
 from tenure.store.answers import RegisterAnswer, RenewAnswer
+from tenure.store.connection import reaching
 from tenure.store.keys import RECIPE, Keys
 from tenure.store.scripts import Scripts
 
@@ -158,6 +159,7 @@ class Sessions:
         """Say that a session drains or has gone."""
         self._scripts.call("retire", {"session": session, "generation": generation, "state": state.value})
 
+    @reaching()
     def view(self) -> RegistryView:
         """Every queue with its allocation and catalogue, at one revision."""
         while True:
@@ -166,10 +168,12 @@ class Sessions:
             if self._revision() == before:
                 return RegistryView(before, queues)
 
+    @reaching()
     def revision(self) -> int:
         """The revision of the session registry."""
         return self._revision()
 
+    @reaching()
     def list(self) -> list[SessionFacts]:
         """Every session that has not expired, by name."""
         names = self._client.zrange(self._keys("sessions"), 0, -1, withscores=True)

@@ -14,7 +14,7 @@ from rq import serializers
 from rq.defaults import RQ_KEY_PREFIX
 from rq.job import JobStatus
 
-from tenure.store.scripts import TicketShape
+from tenure.model.ticket import TicketShape
 
 #: What RQ shows as the function of a ticket. It is never imported: `tenure_workers` overrides the lookup.
 ENTRY: Final = "tenure.work"

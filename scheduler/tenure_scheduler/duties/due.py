@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tenure.errors import Malformed
 from tenure.store.answers import DueAnswer
-from tenure.store.duties import DutyStore
+from tenure.store.duties import DutyStore, SetAside
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Ripe
 from tenure_scheduler.duties.report import Report
@@ -33,7 +33,7 @@ class DueWork:
     def run_once(self, leader: int) -> DueReport:
         """Make a page of due routes ready."""
         page = self._ripe.page()
-        dispatched = malformed = 0
+        dispatched = malformed = stayed = 0
         for route in page:
             try:
                 if self._duties.make_ready(leader, route) is DueAnswer.DISPATCHED:
@@ -41,5 +41,6 @@ class DueWork:
             except Malformed as error:
                 self._complaints.about(error)
                 malformed += 1
-        more = self._ripe.done(page, stayed=malformed)
+                stayed += not isinstance(error, SetAside)
+        more = self._ripe.done(page, stayed=stayed)
         return DueReport(dispatched=dispatched, malformed=malformed, more=more)

@@ -59,7 +59,8 @@ class ParkedWork:
         self._placement = placement
         self._limit = limit
         self._complaints = Complaints()
-        self._walk = Walk(duties=duties, index="environment")
+        # What an error has blocked is offered again too: a new session may bring other code.
+        self._walks = [Walk(duties=duties, index=index) for index in ("environment", "blocked")]
         self._began: int | None = None
         self._walked: int | None = None
         self._emptied: dict[str, int] = {}
@@ -107,11 +108,14 @@ class ParkedWork:
         """One page of the walk; says whether there is more to walk."""
         if self._began is None:
             self._began = view.revision
-        for route, demand in self._demands(self._walk.page(self._limit)):
-            page.place(route, demand, keep_parked=True)
-            if page.stale:
-                return True
-        if self._walk.advance(self._limit):
+        more = False
+        for walk in self._walks:
+            for route, demand in self._demands(walk.page(self._limit)):
+                page.place(route, demand, keep_parked=True)
+                if page.stale:
+                    return True
+            more = walk.advance(self._limit) or more
+        if more:
             return True
         self._walked, self._began = self._began, None
         return self._walked != view.revision

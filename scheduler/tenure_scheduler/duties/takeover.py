@@ -13,7 +13,7 @@ from typing import assert_never
 
 from tenure.errors import Malformed
 from tenure.store.answers import TakeoverAnswer
-from tenure.store.duties import DutyStore, NotLeader
+from tenure.store.duties import DutyStore, SetAside
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Ripe
 from tenure_scheduler.duties.report import Report
@@ -47,13 +47,14 @@ class TakeoverScan:
     def run_once(self, leader: int) -> TakeoverReport:
         """Take over a page of lapsed leases."""
         page = self._ripe.page()
-        taken = live = malformed = 0
+        taken = live = malformed = stayed = 0
         for route in page:
             try:
                 answer = self._duties.take_over(leader, route, cause=CAUSE)
             except Malformed as error:
                 self._complaints.about(error)
                 malformed += 1
+                stayed += not isinstance(error, SetAside)
                 continue
             match answer:
                 case TakeoverAnswer.TAKEN:
@@ -63,9 +64,9 @@ class TakeoverScan:
                     live += 1
                 case TakeoverAnswer.GRACE:
                     return TakeoverReport(taken=taken, live=live, malformed=malformed, grace=True)
-                case TakeoverAnswer.NOT_LEADER:
-                    raise NotLeader
+                case TakeoverAnswer.NOT_LEADER | TakeoverAnswer.UNREADABLE:
+                    raise AssertionError(f"{answer} is an exception by now")
                 case _:
                     assert_never(answer)
-        more = self._ripe.done(page, stayed=malformed)
+        more = self._ripe.done(page, stayed=stayed)
         return TakeoverReport(taken=taken, live=live, malformed=malformed, more=more)

@@ -72,7 +72,7 @@ local function claim_best(holder, popped)
     if not route then return nil end
     local instance, execution, capability = split(route)
     local record = instance and load(instance, execution, capability)
-    if record and record.where == Where.waiting and record.queue == holder.queue then
+    if record and record.where == Where.waiting and record.queue == holder.queue and header_of(instance, execution) then
       exchange_tickets(holder.queue, route, record, holder.ticket, popped)
       if capability == Recipe then
         lease_recipe(instance, execution, record, holder)
@@ -81,7 +81,7 @@ local function claim_best(holder, popped)
       end
       return describe(instance, execution, capability, record)
     end
-    redis.call('ZREM', Key.waiting(holder.queue), route)
+    set_aside(Key.waiting(holder.queue), route)
   end
 end
 

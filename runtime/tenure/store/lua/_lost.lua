@@ -21,8 +21,8 @@ local function causes(instance, execution, capability)
 end
 
 local function lose_recipe(instance, execution, header, record, cause, charged)
+  put_down(instance, execution, header, Recipe, record, cause)
   if charged then
-    put_down(instance, execution, header, Recipe, record, cause)
     record.crashes = record.crashes + 1
     record.attempt = record.attempt + 1
   end

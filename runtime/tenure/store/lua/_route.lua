@@ -12,9 +12,24 @@ local function split(route)
   return string.match(route, '^([^/]*)/([^/]*)/(.*)$')
 end
 
+-- A table that was stored packed, or nil if its bytes cannot be read: they are kept, and nothing acts on them.
+local function readable(raw)
+  if type(raw) ~= 'string' then return nil end
+  local ok, value = pcall(cmsgpack.unpack, raw)
+  return ok and type(value) == 'table' and value or nil
+end
+
 local function load(instance, execution, capability)
-  local raw = redis.call('HGET', Key.records(instance, execution), capability)
-  return raw and cmsgpack.unpack(raw) or nil
+  local record = readable(redis.pcall('HGET', Key.records(instance, execution), capability))
+  return record and record.status and record or nil
+end
+
+-- What every step needs of the header; nil if there is none, or one of a schema that this code does not know.
+local function header_of(instance, execution)
+  local h = redis.pcall('HMGET', Key.execution(instance, execution), 'status', 'recipe', 'version', 'band', 'intent',
+    'schema')
+  if h.err or not h[1] or h[6] ~= Schema then return nil end
+  return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil }
 end
 
 local function save(instance, execution, capability, record)
@@ -47,6 +62,17 @@ local function move(route, record, where, score, queue)
   redis.call('ZADD', index(where, queue), score, route)
 end
 
+-- An index entry that is not true any more is dropped; one whose route cannot be read is set aside, so that it
+-- stops nobody else (G17).
+local function set_aside(key, route)
+  redis.call('ZREM', key, route)
+  local instance, execution, capability = split(route)
+  if not instance or (load(instance, execution, capability) and header_of(instance, execution)) then return false end
+  if redis.call('EXISTS', Key.records(instance, execution)) == 0 then return false end
+  redis.call('ZADD', Key.blocked(), now, route)
+  return true
+end
+
 local function holds(record, token)
   return record ~= nil and record.where == Where.leased and record.token == token
 end
@@ -55,7 +81,7 @@ end
 local function grant(route, record, holder)
   record.token = math.max((record.token or 0) + 1, now_us)
   record.life, record.session, record.generation = holder.life, holder.session, holder.generation
-  record.run, record.avoid, record.leased_queue = holder.run, nil, holder.queue
+  record.run, record.leased_queue = holder.run, holder.queue
   move(route, record, Where.leased, now + holder.lease)
   redis.call('SADD', Key.life_routes(holder.life), route)
   redis.call('PEXPIRE', Key.life_routes(holder.life), 86400000)
@@ -68,12 +94,12 @@ local function release(route, record)
   record.life, record.session, record.generation, record.run = nil, nil, nil, nil
 end
 
--- Among the queues that can admit the route: idle slots first, then the tighter fit, then the shorter backlog.
+-- Among the queues that can admit the route, but for those that handed it off: idle slots first, then the tighter fit, then the shorter backlog.
 local function choose(record)
   local best
   for _, candidate in ipairs(record.candidates or {}) do
     local queue, rank = candidate[1], candidate[2]
-    if queue ~= record.avoid and redis.call('SCARD', Key.queue_sessions(queue)) > 0 then
+    if not (record.avoid and record.avoid[queue]) and redis.call('SCARD', Key.queue_sessions(queue)) > 0 then
       local backlog = redis.call('ZCARD', Key.waiting(queue))
       local busy = redis.call('SCARD', Key.queue_idle(queue)) > backlog and 0 or 1
       local better = not best or busy < best.busy or (busy == best.busy and (rank < best.rank or

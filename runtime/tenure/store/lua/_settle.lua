@@ -1,8 +1,7 @@
 -- How a capability gets its outcome, how a map goes on, and how an execution ends.
 
 local function group_of(instance, execution, ordinal)
-  local raw = redis.call('HGET', Key.groups(instance, execution), ordinal)
-  return raw and cmsgpack.unpack(raw) or nil
+  return readable(redis.pcall('HGET', Key.groups(instance, execution), ordinal))
 end
 
 local function save_group(instance, execution, ordinal, group)
@@ -67,7 +66,7 @@ local function close_group(instance, execution, ordinal, group, because)
   group.closed = because
   for _, sibling in ipairs(redis.call('SMEMBERS', Key.group_open(instance, execution, ordinal))) do
     local record = load(instance, execution, sibling)
-    if not may_have_happened(record) then
+    if record and not may_have_happened(record) then
       record_outcome(instance, execution, sibling, record, Capability.cancelled,
         { error = because, outcome = Outcome.cancelled })
       redis.call('SREM', Key.group_open(instance, execution, ordinal), sibling)
@@ -79,6 +78,7 @@ local function settle_member(instance, execution, header, capability, record)
   local ordinal = record.group
   local group = group_of(instance, execution, ordinal)
   redis.call('SREM', Key.group_open(instance, execution, ordinal), capability)
+  if not group then return false end
   if record.status == Capability.failed and not group.closed then
     close_group(instance, execution, ordinal, group, capability .. ' failed')
   elseif not group.closed and group.next < group.size then
@@ -93,7 +93,8 @@ end
 local function awaited_is_settled(instance, execution, awaits)
   if not awaits then return false end
   if awaits.group then
-    return group_settled(instance, execution, awaits.group, group_of(instance, execution, awaits.group))
+    local group = group_of(instance, execution, awaits.group)
+    return group ~= nil and group_settled(instance, execution, awaits.group, group)
   end
   local record = load(instance, execution, awaits.capability)
   return record ~= nil and record.invocation == Invocation.settled
@@ -106,20 +107,15 @@ local function settle(instance, execution, header, capability, record, status, f
   if record.group then settled = settle_member(instance, execution, header, capability, record) end
   if not settled then return false end
   local recipe = load(instance, execution, Recipe)
-  if recipe.where ~= Where.tasks or not recipe.awaits then return false end
+  if not recipe or recipe.where ~= Where.tasks or not recipe.awaits then return false end
   return recipe.awaits.capability == capability or (record.group ~= nil and recipe.awaits.group == record.group)
 end
 
 local function wake_recipe(instance, execution)
   local recipe = load(instance, execution, Recipe)
+  if not recipe then return end
   recipe.ready_at = nil
   dispatch(instance, execution, Recipe, recipe)
-end
-
-local function header_of(instance, execution)
-  local h = redis.call('HMGET', Key.execution(instance, execution), 'status', 'recipe', 'version', 'band', 'intent')
-  if not h[1] then return nil end
-  return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil }
 end
 
 -- The terminal step (G6): one wins, its reason stays, every other lease of the execution is revoked. While a
@@ -127,7 +123,8 @@ end
 local function finish(instance, execution, header, status, fields)
   local flight = redis.call('SMEMBERS', Key.in_flight(instance, execution))
   for _, capability in ipairs(flight) do
-    if capability ~= Recipe and may_have_happened(load(instance, execution, capability)) then
+    local in_the_way = capability ~= Recipe and load(instance, execution, capability)
+    if in_the_way and may_have_happened(in_the_way) then
       if not header.intent then
         redis.call('HSET', Key.execution(instance, execution), 'intent', cmsgpack.pack({ status = status, fields = fields }))
       end
@@ -145,7 +142,9 @@ local function finish(instance, execution, header, status, fields)
   for _, capability in ipairs(flight) do
     local record = load(instance, execution, capability)
     local route = member(instance, execution, capability)
-    if capability == Recipe then
+    if not record then
+      redis.call('ZREM', Key.blocked(), route)
+    elseif capability == Recipe then
       become(record, fields.recipe_status)
       release(route, record)
       leave(route, record)

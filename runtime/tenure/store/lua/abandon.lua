@@ -15,7 +15,7 @@ local charged_recipe = {}
 for _, route in ipairs(routes) do
   local instance, execution, capability = split(route)
   local record = load(instance, execution, capability)
-  if record and record.where == Where.leased and record.life == a.life then
+  if record and record.where == Where.leased and record.life == a.life and header_of(instance, execution) then
     lose(instance, execution, capability, record, a.cause, a.charge, a.run)
     if capability == Recipe then charged_recipe[instance .. '/' .. execution] = true end
   end
@@ -26,9 +26,10 @@ if a.charge == Recipe then
     local instance, execution = split(route)
     local id = instance .. '/' .. execution
     local header = header_of(instance, execution)
-    if not charged_recipe[id] and header and not ExecutionTerminal[header.status] then
+    local recipe = load(instance, execution, Recipe)
+    if not charged_recipe[id] and header and recipe and not ExecutionTerminal[header.status] then
       charged_recipe[id] = true
-      lose_recipe(instance, execution, header, load(instance, execution, Recipe), a.cause, true)
+      lose_recipe(instance, execution, header, recipe, a.cause, true)
     end
   end
 end

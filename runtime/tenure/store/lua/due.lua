@@ -2,7 +2,7 @@
 --
 -- uses      _now _event _ticket _route _leader
 -- args      leader: token, route, cap
--- returns   "dispatched"; "not_due"; "not_leader"
+-- returns   "dispatched"; "not_due"; "unreadable": set aside with its bytes; "not_leader"
 
 local refused = not_leader(a)
 if refused then return refused end
@@ -11,7 +11,7 @@ if not score or tonumber(score) > now then return reply('not_due') end
 local instance, execution, capability = split(a.route)
 local record = load(instance, execution, capability)
 if not record or record.where ~= Where.due then
-  redis.call('ZREM', Key.due(), a.route)
+  if set_aside(Key.due(), a.route) then return reply('unreadable') end
   return reply('not_due')
 end
 dispatch(instance, execution, capability, record)

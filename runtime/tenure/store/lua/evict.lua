@@ -15,7 +15,7 @@ for _, route in ipairs(routes) do
     dispatch(instance, execution, capability, record)
     emit(instance, execution, record.where, capability, { queue = record.queue })
   else
-    redis.call('ZREM', Key.waiting(a.queue), route)
+    set_aside(Key.waiting(a.queue), route)
   end
 end
 for _, ticket in ipairs(redis.call('LPOP', Key.tickets(a.queue), a.limit) or {}) do

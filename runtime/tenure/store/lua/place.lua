@@ -1,16 +1,17 @@
--- Place a parked route anew, or leave it parked, computed against a revision of the session registry.
+-- Place a parked or a blocked route anew, or leave it parked, computed against a revision of the session registry.
 --
 -- uses      _now _event _ticket _route _leader
 -- args      leader: token, route, candidates, registry: revision, cap
--- returns   "placed" with queue; "parked"; "stale": sessions changed meanwhile; "not_waiting"; "not_leader"
+-- returns   "placed" with queue; "parked"; "stale": sessions changed meanwhile; "not_waiting";
+--           "unreadable": set aside with its bytes; "not_leader"
 
 local refused = not_leader(a)
 if refused then return refused end
 local instance, execution, capability = split(a.route)
 local record = load(instance, execution, capability)
-if not record or record.where ~= Where.environment then
-  redis.call('ZREM', Key.environment(), a.route)
+if not record or (record.where ~= Where.environment and record.where ~= Where.blocked) then
   redis.call('SREM', Key.unplaced(), a.route)
+  if set_aside(Key.environment(), a.route) then return reply('unreadable') end
   return reply('not_waiting')
 end
 if (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then return reply('stale') end
@@ -20,6 +21,7 @@ if not choose(record) then
   redis.call('SREM', Key.unplaced(), a.route)
   return reply('parked')
 end
+record.error = nil
 dispatch(instance, execution, capability, record)
 redis.call('SREM', Key.unplaced(), a.route)
 emit(instance, execution, record.where, capability, { queue = record.queue })

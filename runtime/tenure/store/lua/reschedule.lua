@@ -14,7 +14,11 @@ local record = load(a.instance, a.execution, a.capability)
 if not holds(record, a.token) or (record.invocation == Invocation.started and a.capability ~= Recipe) then
   return answer(a, { answer = 'lease_lost' })
 end
-if a.avoid then record.avoid = record.leased_queue end
+if a.avoid then
+  -- All of them, or a route that nobody here can do would go round. A queue's slots and code never change.
+  record.avoid = record.avoid or {}
+  record.avoid[record.leased_queue] = true
+end
 record.invocation = Invocation.dispatching
 emit(a.instance, a.execution, 'handoff', a.capability, {
   attempt = record.attempt, reason = a.reason, mismatches = a.mismatches, allocation = a.allocation,

@@ -2,7 +2,7 @@
 --
 -- flags     no-writes
 -- uses      _now
--- keys      leased due sessions environment live
+-- keys      leased due sessions environment blocked live
 -- args      index: name of a key family without ids, limit, after: entries to pass by, due: only past their score
 -- returns   "page" with entries: members, oldest first
 

@@ -24,10 +24,10 @@ if done then return done end
 local i, e = a.instance, a.execution
 local header = header_of(i, e)
 local ran = a.settle and load(i, e, a.settle.capability)
-if not header or ExecutionTerminal[header.status] or (a.settle and not holds(ran, a.settle.token)) then
+local recipe = load(i, e, Recipe)
+if not header or not recipe or ExecutionTerminal[header.status] or (a.settle and not holds(ran, a.settle.token)) then
   return answer(a, { answer = 'lease_lost' })
 end
-local recipe = load(i, e, Recipe)
 
 -- A frame is live while its slot holds the recipe lease, or in its place the lease on the task that it ran in the
 -- chain. Without either its token is a released one (G2).

@@ -14,7 +14,7 @@ if count > 0 then
     local instance, execution, capability = split(route)
     local record = instance and load(instance, execution, capability)
     if not record or record.where ~= Where.waiting or record.queue ~= a.queue then
-      redis.call('ZREM', Key.waiting(a.queue), route)
+      set_aside(Key.waiting(a.queue), route)
     else
       record.ticket = write_ticket(a.queue, route, title(record))
       save(instance, execution, capability, record)
