@@ -28,7 +28,7 @@ def test_a_state_diagram_is_the_table_of_moves(table: object) -> None:
 
 def test_the_two_commands_on_top_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    targets = re.findall(r"^make (\w+) ", blocks("")[0], flags=re.MULTILINE)
+    targets = re.findall(r"^make (\w+) ", blocks("sh")[0], flags=re.MULTILINE)
     assert targets == ["demo", "test"]
     assert all(f"\n{target}:" in makefile for target in targets)
 
@@ -51,7 +51,7 @@ def environment() -> dict[str, str]:
 
 def test_the_example_runs_as_the_readme_says(shop: Path) -> None:
     """Three commands in one folder, no URL: they share the embedded server in `.tenure/`."""
-    commands = next(block for block in blocks("") if "tenure scheduler" in block).splitlines()
+    commands = next(block for block in blocks("sh") if "tenure scheduler" in block).splitlines()
     *services, app = commands
     with (shop / "log").open("wb") as log:
         running = [
@@ -81,7 +81,7 @@ def test_the_example_runs_as_the_readme_says(shop: Path) -> None:
             codes = [process.wait(30) for process in running]
     output = (shop / "log").read_text()
     assert done.returncode == 0, done.stderr + output
-    said = re.search(r"^`(.+ words in .+)`", README, flags=re.MULTILINE)
+    said = re.search(r"^`([^`]+ words in [^`]+)`", README, flags=re.MULTILINE)
     assert said is not None
     assert done.stdout.strip() == said.group(1)
     assert codes == [0, 0], output
