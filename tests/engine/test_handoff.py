@@ -1,0 +1,272 @@
+"""Giving back what a slot cannot do, and setting aside what nobody can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tenure import Handle, Needs, Run, recipe, task
+from tenure.engine.definitions import RecipeDefinition
+from tenure.engine.driver import Driver
+from tenure.model.allocation import Allocation
+from tenure.store.executions import NewExecution
+from tenure_workers.admission import Admission, HandoffEvent
+from tests.engine.site import INSTANCE, Site
+from tests.invariants import broken
+
+SMALL, MEDIUM, BIG = Allocation(memory="1Gi"), Allocation(memory="2Gi"), Allocation(memory="8Gi")
+NEEDS = Needs(memory="4Gi")
+
+
+@task
+def work() -> str:
+    return "worked"
+
+
+@recipe(needs=NEEDS)
+def demanding(run: Run) -> str:
+    return "done"
+
+
+@recipe
+def modest(run: Run) -> str:
+    return "done"
+
+
+def start_in(site: Site, queues: Sequence[str], definition: RecipeDefinition[Any] = demanding) -> Handle:
+    """Start an execution as a placement would that has mistaken what these queues have."""
+    answer = site.store.executions.start(
+        NewExecution(
+            instance=INSTANCE,
+            execution="e",
+            nonce="n",
+            recipe=definition.name,
+            version=definition.version,
+            input_hash="hash",
+            params=b"\x01\x80",
+            correlation="e",
+            band=4,
+            needs=definition.needs.to_data(),
+            base_needs=definition.needs.to_data(),
+            job_needs={},
+            candidates=[(queue, rank) for rank, queue in enumerate(queues)],
+            registry=site.store.sessions.revision(),
+            crash_limit=3,
+        )
+    )
+    assert answer == "created"
+    return site.client.get("e")
+
+
+def queue_of(slot: Driver) -> str:
+    return slot._bench.leases.holder.queue
+
+
+def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: Site) -> None:
+    """G11: the same route and coordinates, no attempt, and the event says what was missing."""
+    small, big = site.slot(demanding, allocation=SMALL), site.slot(demanding, allocation=BIG)
+    told: list[tuple[HandoffEvent, str]] = []
+    small._bench.admission = Admission(SMALL, lambda e: told.append((e, site.record(handle)["where"])))
+    handle = start_in(site, [queue_of(small), queue_of(big)])
+    before = site.record(handle)
+    small.drain()
+
+    after = site.record(handle)
+    untouched = ("attempt", "failures", "crashes", "needs", "revision", "status", "ordinal")
+    assert {name: after[name] for name in untouched} == {
+        **{name: before[name] for name in untouched},
+        "status": after["status"],
+    }
+    assert (after["where"], after["queue"], after["attempt"]) == ("waiting", queue_of(big), 1)
+    (handed_off,) = [event for event in handle.events() if event.kind == "handoff"]
+    assert handed_off.data["reason"] == "environment_required"
+    assert "4Gi" in handed_off.data["mismatches"][0]
+    assert handed_off.data["needs"] == {"memory": "4Gi"}
+    assert handle.snapshot().attempts == []
+    # Told only after the store had acknowledged it.
+    ((event, where),) = told
+    assert where == "waiting"
+    assert (event.kind, event.execution, event.demand) == ("environment_required", "e", NEEDS)
+    assert (event.route, event.allocation) == ("default/e/recipe", SMALL)
+
+    big.drain()
+    assert handle.result(1) == "done"
+
+
+def test_a_queue_is_not_offered_again_what_it_handed_off(site: Site) -> None:
+    """G11: as long as the demand is the same, whatever placement thinks; it parks instead."""
+    small = site.slot(demanding, allocation=SMALL)
+    handle = start_in(site, [queue_of(small)])
+    small.drain()
+
+    assert site.record(handle)["where"] == "environment"
+    revision = site.store.sessions.revision()
+    route = "default/e/recipe"
+    placed = site.store.duties.place(site.lead(), route, [(queue_of(small), 0)], registry=revision)
+    assert placed == "parked"
+    small.drain()
+    assert [event.kind for event in handle.events()].count("handoff") == 1
+
+
+def test_a_route_does_not_go_round_between_two_queues_that_lack_its_needs(site: Site) -> None:
+    """G11: each of them is offered it once."""
+    small, medium = site.slot(demanding, allocation=SMALL), site.slot(demanding, allocation=MEDIUM)
+    big = site.slot(demanding, allocation=BIG)
+    handle = start_in(site, [queue_of(small), queue_of(medium), queue_of(big)])
+    for slot in (small, medium, small, medium, big):
+        slot.drain()
+
+    assert handle.result(1) == "done"
+    assert [event.kind for event in handle.events()].count("handoff") == 2
+
+
+def test_a_route_whose_code_is_not_loaded_is_given_back(site: Site) -> None:
+    """Design 4: an execution only goes where its code is."""
+    other, right = site.slot(modest, allocation=SMALL), site.slot(demanding, allocation=BIG)
+    handle = start_in(site, [queue_of(other), queue_of(right)])
+    other.drain()
+
+    (handed_off,) = [event for event in handle.events() if event.kind == "handoff"]
+    assert handed_off.data["reason"] == "code_required"
+    assert handed_off.data["mismatches"] == ["demanding@1 is not loaded here"]
+    right.drain()
+    assert handle.result(1) == "done"
+
+
+def test_a_task_that_does_not_fit_here_gets_a_route_of_its_own(site: Site) -> None:
+    """G11: opening it elsewhere is the handoff; the recipe waits, and no slot with it."""
+
+    @task(needs=NEEDS)
+    def heavy() -> str:
+        return "heavy"
+
+    @recipe
+    def mixed(run: Run) -> list[str]:
+        return [run.call(work), run.call(heavy), run.call(work)]
+
+    definitions = (work, heavy, mixed)
+    small = site.slot(*definitions, allocation=SMALL)
+    handle = site.run(mixed)
+    small.drain()
+    record = site.record(handle, "1:heavy")
+    assert (record["where"], record["needs"]) == ("environment", {"memory": "4Gi"})
+    assert "memory" in handle.explain().summary
+
+    site.slot(*definitions, allocation=BIG).drain()
+    small.drain()
+
+    assert handle.result(1) == ["worked", "heavy", "worked"]
+    assert site.kinds(handle, "1:heavy").count("claimed") == 1
+
+
+@pytest.mark.parametrize("needs", [{"memory": "lots"}, {"quantum": "2"}, {"cpu": -1}])
+def test_malformed_demand_stops_its_own_execution_only(site: Site, needs: dict[str, Any]) -> None:
+    """G17: never an unconstrained job. The error names the execution, and the bytes are kept."""
+    slot = site.slot(demanding, modest, allocation=BIG)
+    handle, other = site.run(demanding), site.run(modest)
+    site.edit_record(handle, needs=needs)
+    slot.drain()
+
+    assert other.result(1) == "done"
+    record = site.record(handle)
+    assert (record["where"], record["needs"]) == ("blocked", needs)
+    assert handle.id in record["error"]
+    assert next(iter(needs)) in record["error"]
+    assert handle.explain().reason == "blocked"
+    assert broken(site.store) == []
+
+    site.edit_record(handle, needs={"memory": "4Gi"})
+    site.put_back(handle)
+    slot.drain()
+    assert handle.result(1) == "done"
+
+
+def test_input_that_cannot_be_read_stops_its_own_execution_only(site: Site) -> None:
+    """G17, for the input of a recipe; one of a newer schema here."""
+    slot = site.slot(demanding, modest, allocation=BIG)
+    handle, other = site.run(demanding), site.run(modest)
+    params = site.store.keys("params", INSTANCE, handle.id)
+    site.redis.hset(params, "recipe", b"\x02\x80")
+    slot.drain()
+
+    assert other.result(1) == "done"
+    assert handle.explain().reason == "blocked"
+    assert "schema version 2" in handle.explain().summary
+    assert site.redis.hget(params, "recipe") == b"\x02\x80"
+
+    site.redis.hset(params, "recipe", b"\x01\x80")
+    site.put_back(handle)
+    slot.drain()
+    assert handle.result(1) == "done"
+
+
+def test_a_result_that_cannot_be_read_stops_its_own_execution_only(site: Site) -> None:
+    """G17: replay does not take it for a failed task, which a recipe might catch and run on."""
+
+    @task(needs=NEEDS)
+    def heavy() -> str:
+        return "heavy"
+
+    @recipe
+    def mixed(run: Run) -> str:
+        try:
+            return run.call(work) + run.call(heavy)
+        except Exception:  # noqa: BLE001  # as careless code does
+            return "went on"
+
+    small = site.slot(work, heavy, mixed, allocation=SMALL)
+    handle = site.run(mixed)
+    small.drain()
+    results = site.store.keys("results", INSTANCE, handle.id)
+    kept = site.redis.hget(results, "0:work")
+    assert kept is not None
+    site.redis.hset(results, "0:work", b"\x01\xc1")
+
+    big = site.slot(work, heavy, mixed, allocation=BIG)
+    big.drain()
+    small.drain()
+    assert handle.explain().reason == "blocked"
+    assert f"execution {handle.id}: 0:work" in handle.explain().summary
+
+    site.redis.hset(results, "0:work", kept)
+    site.put_back(handle)
+    small.drain()
+    big.drain()
+    assert handle.result(1) == "workedheavy"
+
+
+def test_parameters_of_a_task_that_cannot_be_read_stop_its_own_execution_only(site: Site) -> None:
+    """G17: it is no failure of the task, which has not run."""
+
+    @task(needs=NEEDS)
+    def heavy(n: int) -> int:
+        return n
+
+    @recipe
+    def mixed(run: Run) -> int:
+        return run.call(heavy, 7)
+
+    small = site.slot(heavy, mixed, allocation=SMALL)
+    handle = site.run(mixed)
+    small.drain()
+    params = site.store.keys("params", INSTANCE, handle.id)
+    kept = site.redis.hget(params, "0:heavy")
+    assert kept is not None
+    site.redis.hset(params, "0:heavy", b"\x02\x80")
+    big = site.slot(heavy, mixed, modest, allocation=BIG)
+    other = site.run(modest)
+    big.drain()
+
+    assert other.result(1) == "done"
+    assert handle.status() == "running"
+    record = site.record(handle, "0:heavy")
+    assert (record["where"], record["attempt"]) == ("blocked", 1)
+    assert handle.id in record["error"]
+
+    site.redis.hset(params, "0:heavy", kept)
+    site.put_back(handle, "0:heavy")
+    big.drain()
+    small.drain()
+    assert handle.result(1) == 7
