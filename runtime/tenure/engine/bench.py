@@ -8,9 +8,9 @@ from typing import Any
 
 from tenure.engine.admission import Admission
 from tenure.engine.definitions import Definitions, TaskDefinition
+from tenure.engine.demand import Demand, Demands
 from tenure.engine.placement import Code, Placement
 from tenure.engine.presence import Presence
-from tenure.model.needs import Needs
 from tenure.settings import Settings
 from tenure.store.executions import Executions
 from tenure.store.leases import SlotLeases
@@ -30,10 +30,12 @@ class Bench:
     presence: Presence
     admission: Admission
     settings: Settings
+    demands: Demands = field(default_factory=Demands)
     _deadline: float = 0.0
     _view: RegistryView | None = None
     _view_until: float = 0.0
     _candidates: dict[tuple[str, str], list[tuple[str, int]]] = field(default_factory=dict)
+    _fits: dict[str, bool] = field(default_factory=dict)
 
     def begin_turn(self) -> None:
         """A turn ends after `settings.chain`, so that RQ's loop gets its say."""
@@ -43,11 +45,16 @@ class Bench:
         """Whether to take no further work: the turn is over, or the agent drains."""
         return time.monotonic() >= self._deadline or self.presence.draining()
 
-    def runs(self, task: TaskDefinition[..., Any], demand: Needs) -> bool:
+    def runs(self, task: TaskDefinition[..., Any], demand: Demand) -> bool:
         """Whether this slot has the task's code and meets its demand."""
-        return self.definitions.tasks.get(task.name) is task and self.admission.fits(demand)
+        if self.definitions.tasks.get(task.name) is not task:
+            return False
+        known = self._fits.get(demand.text)
+        if known is None:
+            known = self._fits[demand.text] = self.admission.fits(demand.needs)
+        return known
 
-    def candidates(self, demand: Needs, code: Code) -> list[tuple[str, int]]:
+    def candidates(self, demand: Demand, code: Code) -> list[tuple[str, int]]:
         """The queues that can admit a route, by a view of the registry that is a second old at most."""
         now = time.monotonic()
         if self._view is None or now >= self._view_until:
@@ -55,8 +62,8 @@ class Bench:
             if self._view is None or view.revision != self._view.revision:
                 self._candidates.clear()
             self._view, self._view_until = view, now + VIEW_SECONDS
-        key = (str(code), str(demand))
+        key = (str(code), demand.text)
         known = self._candidates.get(key)
         if known is None:
-            known = self._candidates[key] = Placement.candidates(self._view, demand, code)
+            known = self._candidates[key] = Placement.candidates(self._view, demand.needs, code)
         return known

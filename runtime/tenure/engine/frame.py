@@ -18,6 +18,7 @@ from tenure.engine.attempt import Completed, Failed, TryAgain, run_task
 from tenure.engine.bench import Bench
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import TaskDefinition
+from tenure.engine.demand import Demand
 from tenure.engine.placement import Code
 from tenure.engine.presence import Phase
 from tenure.engine.records import Call, Found, InProgress, New, Recorded, RecordedFailure, Records
@@ -33,7 +34,7 @@ from tenure.errors import (
     Unconfirmed,
 )
 from tenure.model.data import decode, encode, input_hash
-from tenure.model.needs import Needs, overlay
+from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.plain import Plain
 from tenure.model.status import CapabilityStatus, Effects, InvocationOutcome
 from tenure.store.answers import StepAnswer
@@ -59,7 +60,7 @@ class Frame:
         self._bench = bench
         self.grant = grant
         self._records = records
-        self._job_needs = Needs.from_data(grant.job_needs or {})
+        self._job_needs = Needs.from_data(grant.job_needs) if grant.job_needs else NO_NEEDS
         self._frame = grant.token
         self._token = grant.token
         self._ordinal = 0
@@ -197,7 +198,7 @@ class Frame:
 
     def _record_value(self, call: Call, value: Plain) -> None:
         limit = self._bench.settings.payload
-        spec = self._spec(call, Effects.REPEATABLE, Needs(), [])
+        spec = self._spec(call, Effects.REPEATABLE, self._bench.demands.of(NO_NEEDS), [])
         result = encode(value, limit=limit, where=self._where(call))
         # Not while another thread records a result: that step takes the values it was sent for all there are.
         with self._lock:
@@ -208,11 +209,11 @@ class Frame:
 
     # -- opening work ----------------------------------------------------------------------------------------
 
-    def _demand(self, task: TaskDefinition[..., Any], needs: Needs) -> Needs:
-        return overlay(*self._scopes, task.needs, needs, self._job_needs)
+    def _demand(self, task: TaskDefinition[..., Any], needs: Needs) -> Demand:
+        return self._bench.demands.of(*self._scopes, task.needs, needs, self._job_needs)
 
     def _spec(
-        self, call: Call, effects: Effects, demand: Needs, candidates: Sequence[tuple[str, int]]
+        self, call: Call, effects: Effects, demand: Demand, candidates: Sequence[tuple[str, int]]
     ) -> dict[str, Any]:
         return {
             "capability": call.capability,
@@ -220,13 +221,13 @@ class Frame:
             "task": call.task,
             "hash": call.hash,
             "effects": effects.value,
-            "needs": demand.to_data(),
+            "needs": demand.data,
             "candidates": [list(candidate) for candidate in candidates],
             "crash_limit": self._bench.settings.crashes,
         }
 
     def _open(
-        self, task: TaskDefinition[..., Any], call: Call, params: Mapping[str, Plain], demand: Needs
+        self, task: TaskDefinition[..., Any], call: Call, params: Mapping[str, Plain], demand: Demand
     ) -> Any:
         bench = self._bench
         packed = encode(dict(params), limit=bench.settings.payload, where=self._where(call))
@@ -304,7 +305,7 @@ class Frame:
         task: TaskDefinition[..., Any],
         call: Call,
         params: Sequence[Mapping[str, Plain]],
-        demand: Needs,
+        demand: Demand,
     ) -> NoReturn:
         bench = self._bench
         limit = bench.settings.payload
