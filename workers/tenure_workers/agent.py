@@ -9,48 +9,31 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import selectors
-import signal
 import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final, assert_never
 
-from tenure.model.allocation import Allocation
-from tenure.model.status import SessionState
 from tenure.settings import Settings
-from tenure.store.sessions import Catalogue, Registration
+from tenure.store.sessions import Catalogue
 from tenure.wiring import Store
 from tenure_workers.children import SlotProcess
 from tenure_workers.inbox import Event, Inbox, LeaseGone, NotRegistered, Registered, SessionGone
+from tenure_workers.membership import Membership
 from tenure_workers.place import Death, Life, Place
-from tenure_workers.registration import registration, session_name
-from tenure_workers.renewal import Renewal, Watched
-from tenure_workers.slot import USAGE_EXIT, Assignment, GoAhead
-from tenure_workers.telling import Abandon, Retire, Teller, Waker
+from tenure_workers.plan import Plan
+from tenure_workers.registration import session_name
+from tenure_workers.renewal import Watched
+from tenure_workers.slot import USAGE_EXIT
+from tenure_workers.stopping import StopSignals
+from tenure_workers.telling import Abandon, Teller, Waker
 
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
 _DRAIN_LOOK_SECONDS: Final = 0.05
 _FAREWELL_SECONDS: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What a worker is started with."""
-
-    pool: str
-    modules: Sequence[str]
-    slots: int
-    allocation: Allocation
-    name: str | None = None
-    log_level: int = logging.INFO
 
 
 class Agent:
@@ -66,42 +49,23 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._inbox, selectors.EVENT_READ)
         self._teller = Teller(store)
-        self._registration: Registration | None = None
-        self._renewal: Renewal | None = None
-        self._generation: int | None = None
+        self._membership: Membership | None = None
         self._name_taken_until: float | None = None
         self._looked_at = 0.0
-        self._stop_signals = 0
+        self._stop_signals = StopSignals()
         self._draining_until: float | None = None
         self._waker: Waker | None = None
         self._exit_code = 0
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; call from the main thread. Returns the exit code."""
-        with self._signals():
+        with self._stop_signals.caught(self._inbox.wakeup_descriptor()):
             try:
                 while not self._has_finished():
                     self._step()
             finally:
                 self._leave()
         return self._exit_code
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Signals only count and wake; nothing is raised in the middle of anything."""
-
-        def note_stop(_number: int, _frame: object) -> None:
-            self._stop_signals += 1
-
-        handlers = {signal.SIGTERM: note_stop, signal.SIGINT: note_stop, signal.SIGCHLD: lambda *_: None}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        wakeup = signal.set_wakeup_fd(self._inbox.wakeup_descriptor(), warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(wakeup)
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     # --- one turn of the loop ---
 
@@ -155,17 +119,7 @@ class Agent:
             return
         place.occupy(process)
         self._selector.register(process.control, selectors.EVENT_READ)
-        plan = self._plan
-        place.send(
-            Assignment(
-                url=self._store.url,
-                namespace=self._store.namespace,
-                modules=list(plan.modules),
-                folder=str(Path.cwd()),
-                allocation=plan.allocation.to_data(),
-                log_level=plan.log_level,
-            ).to_data()
-        )
+        place.send(self._plan.assignment(self._store).to_data())
 
     def _hear(self, place: Place) -> None:
         """A slot has loaded its modules, or could not."""
@@ -175,66 +129,47 @@ class Agent:
         if "catalogue" not in report:
             return  # it ends by itself, and is buried with its report
         catalogue = Catalogue.from_data(report["catalogue"])
-        if self._registration is None or (
-            catalogue != self._registration.catalogue and not any(p.life for p in self._places)
+        if self._membership is None or (
+            catalogue != self._membership.catalogue and not any(p.life for p in self._places)
         ):
             self._register(catalogue)
         self._begin_life(place)
 
     def _register(self, catalogue: Catalogue) -> None:
         """Begin a session. With other code than before it is another one, on another queue."""
-        self._end_session()
-        self._registration = registration(
+        if self._membership is not None:
+            self._membership.end()
+        self._membership = Membership(
             session=self._session,
-            nonce=uuid.uuid4().hex,
-            pool=self._plan.pool,
-            slots=self._plan.slots,
-            allocation=self._plan.allocation,
+            plan=self._plan,
             catalogue=catalogue,
-            keys=self._store.keys,
-        )
-        self._renewal = Renewal(
-            sessions=self._store.sessions,
-            client=self._store.client,
-            registration=self._registration,
+            store=self._store,
             settings=self._settings,
             inbox=self._inbox,
+            teller=self._teller,
         )
-        self._renewal.start()
 
     def _begin_life(self, place: Place) -> None:
         """Give the go-ahead, if the session lives and the slot has the code that the session advertises."""
-        if self._generation is None or self._registration is None or self._renewal is None:
+        membership, report = self._membership, place.report or {}
+        if membership is None or membership.generation is None:
             return
-        if place.process is None or place.life is not None or "catalogue" not in (place.report or {}):
+        if place.process is None or place.life is not None or "catalogue" not in report:
             return
-        if Catalogue.from_data((place.report or {})["catalogue"]) != self._registration.catalogue:
+        if Catalogue.from_data(report["catalogue"]) != membership.catalogue:
             place.stop("its code differs from that of the other slots; restart this worker")
             return
-        life = Life(
-            id=uuid.uuid4().hex[:16],
-            worker=f"{self._store.namespace}-{self._session}-{place.number}-{secrets.token_hex(3)}",
-            queue=self._registration.queue,
-        )
-        self._renewal.watch(life.id, Watched(place.process.pid, place.process.page, life.worker))
-        place.begin(
-            life,
-            GoAhead(
-                life=life.id,
-                session=self._session,
-                generation=self._generation,
-                queue=life.queue,
-                worker=life.worker,
-            ).to_data(),
-        )
+        life, go = membership.new_life(place.number)
+        membership.renewal.watch(life.id, Watched(place.process.pid, place.process.page, life.worker))
+        place.begin(life, go.to_data())
         log.info("slot %d lives as %s", place.number, life.worker, extra=self._extra(life))
 
     def _bury(self, place: Place) -> None:
         assert place.process is not None  # noqa: S101  # it has just died
         if place.process.control in self._selector.get_map():
             self._selector.unregister(place.process.control)
-        if place.life is not None and self._renewal is not None:
-            self._renewal.unwatch(place.life.id)
+        if place.life is not None and self._membership is not None:
+            self._membership.renewal.unwatch(place.life.id)
         death = place.bury()
         if death.life is None:
             self._judge_stillborn(place, death)
@@ -254,7 +189,7 @@ class Agent:
         reason = (death.report or {}).get(
             "error"
         ) or f"a slot ended while it loaded its modules: {death.cause}"
-        if self._registration is None and self._draining_until is None:
+        if self._membership is None and self._draining_until is None:
             self._fail(reason, USAGE_EXIT)
         elif self._draining_until is None:
             log.error("slot %d cannot begin: %s", place.number, reason, extra={"session": self._session})
@@ -262,15 +197,17 @@ class Agent:
     # --- what the threads tell ---
 
     def _obey(self, event: Event) -> None:
+        if not isinstance(event, LeaseGone) and (
+            self._membership is None or event.nonce != self._membership.nonce
+        ):
+            return
         match event:
-            case Registered(generation):
-                self._generation, self._name_taken_until = generation, None
-                for place in self._places:
-                    self._begin_life(place)
-            case NotRegistered(reason):
+            case Registered(generation=generation):
+                self._begin_generation(generation)
+            case NotRegistered(reason=reason):
                 self._judge_refusal(reason)
             case SessionGone():
-                self._generation = None
+                self._begin_generation(None)
                 self._stop_all("its session had expired", lambda place: place.life is not None)
             case LeaseGone(life, route):
                 self._stop_all(
@@ -279,6 +216,12 @@ class Agent:
                 )
             case _:
                 assert_never(event)
+
+    def _begin_generation(self, generation: int | None) -> None:
+        if self._membership is not None:
+            self._membership.generation, self._name_taken_until = generation, None
+            for place in self._places:
+                self._begin_life(place)
 
     def _judge_refusal(self, reason: str) -> None:
         """The name may be that of our own predecessor, killed a moment ago: its session lapses soon."""
@@ -301,11 +244,11 @@ class Agent:
         self._draining_until = time.monotonic()
 
     def _advance_stop(self) -> None:
-        if self._stop_signals and self._draining_until is None:
+        if self._stop_signals.count and self._draining_until is None:
             self._begin_drain()
         if self._draining_until is None:
             return
-        if self._stop_signals > 1:
+        if self._stop_signals.count > 1:
             self._stop_all("stopped by its agent")
         elif time.monotonic() > self._draining_until:
             self._stop_all("stopped by its agent: drain budget over")
@@ -313,7 +256,8 @@ class Agent:
     def _begin_drain(self) -> None:
         log.info("draining; a second signal stops at once", extra={"session": self._session})
         self._draining_until = time.monotonic() + self._settings.drain.total_seconds()
-        self._retire(SessionState.DRAINING)
+        if self._membership is not None:
+            self._membership.drain()
         for place in self._places:
             if place.process is not None and place.life is not None:
                 place.process.page.request_drain()
@@ -325,16 +269,6 @@ class Agent:
             if which(place):
                 place.stop(because)
 
-    def _retire(self, state: SessionState) -> None:
-        if self._generation is not None:
-            self._teller.tell(Retire(session=self._session, generation=self._generation, state=state))
-
-    def _end_session(self) -> None:
-        if self._renewal is not None:
-            self._renewal.close(_FAREWELL_SECONDS)  # or it would find its session gone, and register again
-            self._retire(SessionState.GONE)
-            self._generation = self._renewal = None
-
     def _leave(self) -> None:
         """Also the way out of a bug: no process stays behind, and the store is told while it can be."""
         self._stop_all("stopped by its agent")
@@ -345,7 +279,8 @@ class Agent:
                 self._bury(place)
         if self._waker is not None:
             self._waker.close()
-        self._end_session()
+        if self._membership is not None:
+            self._membership.end()
         if not self._teller.finish(_FAREWELL_SECONDS):
             log.warning("the store did not hear that %s has gone; its leases lapse", self._session)
         self._selector.close()

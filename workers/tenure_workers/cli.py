@@ -15,7 +15,8 @@ from tenure.model.allocation import Allocation
 from tenure.model.names import check_pool
 from tenure.settings import Settings
 from tenure.wiring import NAMESPACE, open_store
-from tenure_workers.agent import Agent, Plan
+from tenure_workers.agent import Agent
+from tenure_workers.plan import Plan
 
 USAGE_EXIT: Final = 2
 UNREACHABLE_EXIT: Final = 5

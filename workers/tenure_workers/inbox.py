@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 class Registered:
     """The session lives under this generation."""
 
+    nonce: str
     generation: int
 
 
@@ -19,12 +20,15 @@ class Registered:
 class NotRegistered:
     """The store refuses the session: another agent has its name."""
 
+    nonce: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SessionGone:
     """The store has ended the session: nothing its slots hold is theirs any more."""
+
+    nonce: str
 
 
 @dataclass(frozen=True, slots=True)

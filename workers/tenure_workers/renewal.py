@@ -107,7 +107,7 @@ class Renewal:
                 extra={"session": self._registration.session},
             )
             self._generation = None
-            self._inbox.put(SessionGone())
+            self._inbox.put(SessionGone(self._registration.nonce))
             return
         self._judge(set(lost), shown)
         self._keep_up_rq(shown)
@@ -133,7 +133,7 @@ class Renewal:
         try:
             generation = self._sessions.register(registration, lease_ms=self._lease_ms)
         except InvalidInput as error:
-            self._inbox.put(NotRegistered(str(error)))
+            self._inbox.put(NotRegistered(registration.nonce, str(error)))
             return
         self._suspects.clear()
         self._generation = generation
@@ -144,7 +144,7 @@ class Renewal:
             registration.queue,
             extra={"session": registration.session},
         )
-        self._inbox.put(Registered(generation))
+        self._inbox.put(Registered(registration.nonce, generation))
 
     def _shown(self) -> dict[str, Shown]:
         with self._guarding:
