@@ -34,7 +34,10 @@ def race(runners: int, stage: Stage, run: Callable[..., R], *args: Any) -> list[
 
 def _run(where: tuple[str, str, str, str], run: Callable[..., R], number: int, *args: Any) -> R:
     url, namespace, ready, go = where
-    with open_store(url, namespace=namespace, test_clock=True) as store, closing(connect(url, socket_timeout=90)) as client:
+    with (
+        open_store(url, namespace=namespace, test_clock=True) as store,
+        closing(connect(url, socket_timeout=90)) as client,
+    ):
         stage = Stage(store, client)
         store.scripts.call("scan", {"index": "live", "limit": 1, "after": 0})
         client.rpush(ready, number)

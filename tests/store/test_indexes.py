@@ -61,6 +61,23 @@ def test_every_route_is_in_exactly_one_index_after_any_step(stage_of: Callable[[
     assert seen >= SIGHTS
 
 
+def test_a_result_that_comes_while_the_recipe_is_replayed_is_not_missed(stage: Stage) -> None:
+    """G19: nobody would wake a recipe that waits for what is there already."""
+    slot, grant = stage.task_leased()
+    # Put back among those that wait, as the repair does with a route it finds nowhere.
+    stage.client.zrem(stage.store.keys("tasks"), f"{INSTANCE}/e/recipe")
+    stage.edit_record("e", "recipe", where=None)
+    stage.store.duties.repair(stage.lead(), f"{INSTANCE}/e", lease=stage.store.settings.lease)
+    replaying = stage.slot()
+    recipe = stage.claim(replaying)
+
+    stage.settle(slot, grant)
+    stage.advance(replaying, recipe, "suspend", awaits={"capability": grant.capability})
+
+    assert stage.record()["where"] == "waiting"
+    assert broken(stage.store) == []
+
+
 def lose_the_entry(stage: Stage) -> None:
     stage.client.zrem(stage.store.keys("waiting", stage.queue()), f"{INSTANCE}/e/recipe")
 

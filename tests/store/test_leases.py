@@ -30,6 +30,19 @@ def test_slots_that_race_for_routes_get_each_of_them_once(stage: Stage) -> None:
     assert broken(stage.store) == []
 
 
+def test_an_index_entry_that_is_not_true_grants_nothing(stage: Stage) -> None:
+    """G1: the record says who has the route; an entry that a failover brought back goes."""
+    slot, recipe = stage.recipe_leased()
+    waiting = stage.store.keys("waiting", stage.queue())
+    stage.client.zadd(waiting, {recipe.route: 0})
+
+    assert stage.slot().claim() is None
+
+    assert stage.client.zcard(waiting) == 0
+    assert stage.record()["token"] == recipe.token
+    stage.advance(slot, recipe, "complete", result=b"\x01\x01")
+
+
 def test_tokens_of_a_route_only_grow(stage: Stage) -> None:
     """G2: an outside store that keeps the greatest token it has seen refuses everybody but the owner."""
     slot, recipe = stage.recipe_leased()

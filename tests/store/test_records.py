@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from tenure.errors import LeaseLost
 from tenure.store.answers import StartAnswer
@@ -32,6 +33,17 @@ def test_a_result_that_is_there_survives_a_record_that_was_rolled_back(stage: St
     stage.settle(slot, grant, result=b"\x01second")
 
     assert stage.store.executions.result(INSTANCE, "e", "0:draw") == b"\x01first"
+
+
+def test_a_move_that_the_table_does_not_have_is_refused_whole(stage: Stage) -> None:
+    """G4: what was never started cannot have completed; and scripts validate before they write."""
+    slot, grant = stage.task_leased(started=False)
+    before = dump_of_data(stage)
+
+    with pytest.raises(redis.ResponseError, match="cannot go from ready to completed"):
+        stage.settle(slot, grant)
+
+    assert dump_of_data(stage) == before
 
 
 def test_a_retry_is_a_later_record(stage: Stage) -> None:
