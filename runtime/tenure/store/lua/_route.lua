@@ -94,7 +94,8 @@ local function release(route, record)
   record.life, record.session, record.generation, record.run = nil, nil, nil, nil
 end
 
--- Among the queues that can admit the route, but for those that handed it off: idle slots first, then the tighter fit, then the shorter backlog.
+-- Among the queues that can admit the route and have not handed it off: idle slots first, then the tighter fit,
+-- then the shorter backlog.
 local function choose(record)
   local best
   for _, candidate in ipairs(record.candidates or {}) do
