@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,7 +110,7 @@ class Renewal:
             self._generation = None
             self._inbox.put(SessionGone(self._registration.nonce))
             return
-        self._judge(set(lost), shown)
+        self._judge(lost_pairs(pairs, lost), shown)
         self._keep_up_rq(shown)
 
     def _run(self) -> None:
@@ -154,13 +155,13 @@ class Renewal:
                 if process_state(slot.pid) not in ("T", "t")
             }
 
-    def _judge(self, lost: set[str], shown: Mapping[str, Shown]) -> None:
+    def _judge(self, lost: set[tuple[str, int]], shown: Mapping[str, Shown]) -> None:
         """A pair is lost when it is so twice in a row and still shown: a slot may be about to drop it."""
         suspects = {
             (life, route, token)
             for life, slot in shown.items()
             for route, token, _ in slot.leases
-            if route in lost
+            if (route, token) in lost
         }
         still = self._shown() if suspects & self._suspects else {}
         for life, route, token in suspects & self._suspects:
@@ -176,3 +177,16 @@ class Renewal:
         if time.monotonic() - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = time.monotonic()
             self._leftovers.run_once()
+
+
+def lost_pairs(pairs: Iterable[tuple[str, int, bool]], lost: Iterable[str]) -> set[tuple[str, int]]:
+    """Which pairs were lost, when the store names a route once for each.
+
+    Two slots may show one route: one that was stopped and has not noticed, and its new owner. Tokens only
+    grow, so the ones that were lost are the smallest.
+    """
+    times = Counter(lost)
+    tokens: dict[str, list[int]] = {}
+    for route, token, _ in pairs:
+        tokens.setdefault(route, []).append(token)
+    return {(route, token) for route, shown in tokens.items() for token in sorted(shown)[: times[route]]}
