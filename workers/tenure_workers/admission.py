@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tenure.engine.admission import Admitted, Handoff
-from tenure.model.fit import compare
 from tenure.model.allocation import Allocation
+from tenure.model.fit import compare
 from tenure.model.needs import Needs
 from tenure.store.grants import Grant
 
