@@ -9,7 +9,8 @@ local function attach(grant)
   if params then grant.params = params end
 end
 
-local function finish_reply(reply)
+local function finish_reply(reply, packed)
+  if not reply.grant then return packed end
   attach(reply.grant)
   return cmsgpack.pack(reply)
 end
@@ -18,12 +19,13 @@ local function seen(a)
   local life = redis.call('HMGET', Key.life(a.life), 'request', 'answer', 'closed')
   if life[3] then return cmsgpack.pack({ answer = 'closed' }) end
   local last = tonumber(life[1] or '0')
-  if a.request == last then return finish_reply(cmsgpack.unpack(life[2])) end
+  if a.request == last then return finish_reply(cmsgpack.unpack(life[2]), life[2]) end
   if a.request < last then return cmsgpack.pack({ answer = 'superseded' }) end
 end
 
 local function answer(a, reply)
-  redis.call('HSET', Key.life(a.life), 'session', a.session, 'request', a.request, 'answer', cmsgpack.pack(reply))
+  local packed = cmsgpack.pack(reply)
+  redis.call('HSET', Key.life(a.life), 'session', a.session, 'request', a.request, 'answer', packed)
   redis.call('PEXPIRE', Key.life(a.life), 86400000)
-  return finish_reply(reply)
+  return finish_reply(reply, packed)
 end

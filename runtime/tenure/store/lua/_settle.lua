@@ -100,13 +100,14 @@ local function awaited_is_settled(instance, execution, awaits)
   return record ~= nil and record.invocation == Invocation.settled
 end
 
--- Settle one capability. Says whether the recipe now has something to look at.
-local function settle(instance, execution, header, capability, record, status, fields)
+-- Settle one capability. Says whether the recipe now has something to look at. `recipe`: its record, from a
+-- caller that has just read it.
+local function settle(instance, execution, header, capability, record, status, fields, recipe)
   record_outcome(instance, execution, capability, record, status, fields)
   local settled = true
   if record.group then settled = settle_member(instance, execution, header, capability, record) end
   if not settled then return false end
-  local recipe = load(instance, execution, Recipe)
+  recipe = recipe or load(instance, execution, Recipe)
   if not recipe or recipe.where ~= Where.tasks or not recipe.awaits then return false end
   return recipe.awaits.capability == capability or (record.group ~= nil and recipe.awaits.group == record.group)
 end

@@ -74,16 +74,19 @@ local function open_group(group)
   save_group(i, e, group.ordinal, group)
 end
 
-local function wait_for_tasks(awaits)
+-- Wait for what has been opened here or elsewhere and cannot have an outcome yet.
+local function park_recipe(awaits)
   recipe.awaits = awaits
   release(route, recipe)
-  if awaited_is_settled(i, e, awaits) then
-    recipe.ready_at = nil
-    dispatch(i, e, Recipe, recipe)
-  else
-    move(route, recipe, Where.tasks, now)
-    save(i, e, Recipe, recipe)
-  end
+  move(route, recipe, Where.tasks, now)
+  save(i, e, Recipe, recipe)
+end
+
+-- Wait for what may have its outcome already.
+local function wait_for_tasks(awaits)
+  if not awaited_is_settled(i, e, awaits) then return park_recipe(awaits) end
+  recipe.awaits, recipe.ready_at = awaits, nil
+  dispatch(i, e, Recipe, recipe)
 end
 
 local function run_here(spec)
@@ -97,7 +100,7 @@ local function run_here(spec)
   if a.ticket and redis.call('EXISTS', Key.ticket(a.ticket)) == 1 then
     redis.call('HSET', Key.ticket(a.ticket), 'description', title(record))
   end
-  wait_for_tasks({ capability = spec.capability })
+  park_recipe({ capability = spec.capability })
   result.run = { token = record.token, attempt = record.attempt }
 end
 
@@ -142,7 +145,7 @@ local actions = {
   end,
 }
 
-local looks = a.settle and settle(i, e, header, a.settle.capability, ran, a.settle.status, a.settle)
+local looks = a.settle and settle(i, e, header, a.settle.capability, ran, a.settle.status, a.settle, recipe)
 if header.intent and a.settle then
   after_settling(i, e, header, looks)
   result.answer = 'frame_lost'
