@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,22 +17,26 @@ class LossyProxy:
 
     def __init__(self, server_socket: str) -> None:
         self._server_socket = server_socket
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = self._listen(0)
         self._sockets: list[socket.socket] = []
         self._to_lose = 0
         #: Replies to scripts that the server gave and no client got.
         self.lost = 0
         self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _listen(self, port: int) -> socket.socket:
+        listener = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        return listener
 
     def lose_replies(self, count: int) -> None:
         """Cut the connection instead of passing on the next `count` replies to scripts."""
         self._to_lose = count
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
@@ -48,6 +53,16 @@ class LossyProxy:
                     self.lost += 1
                     return
                 client.sendall(reply)
+
+    @contextlib.contextmanager
+    def down(self) -> Iterator[None]:
+        """Refuse every connection meanwhile."""
+        port = self._listener.getsockname()[1]
+        self.close()
+        try:
+            yield
+        finally:
+            self._listener = self._listen(port)
 
     def close(self) -> None:
         for one in [self._listener, *self._sockets]:

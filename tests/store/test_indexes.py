@@ -78,6 +78,25 @@ def test_a_result_that_comes_while_the_recipe_is_replayed_is_not_missed(stage: S
     assert broken(stage.store) == []
 
 
+def test_a_parked_route_that_is_closed_is_not_to_be_placed(stage: Stage) -> None:
+    """G19: the failure of one item closes those that nobody could admit, too."""
+    slot, recipe = stage.recipe_leased()
+    stage.open_map(slot, recipe, 2, queues=())
+    leader, revision = stage.lead(), stage.store.sessions.revision()
+    placed = stage.store.duties.place(
+        leader, f"{INSTANCE}/e/0:draw:0", [(stage.queue(), 0)], registry=revision
+    )
+    assert placed == "placed"
+    grant = stage.claim(slot)
+    slot.mark_started(grant)
+    assert stage.store.duties.unplaced(10) == [f"{INSTANCE}/e/0:draw:1"]
+
+    stage.settle(slot, grant, "failed")
+
+    assert stage.store.duties.unplaced(10) == []
+    assert broken(stage.store) == []
+
+
 def lose_the_entry(stage: Stage) -> None:
     stage.client.zrem(stage.store.keys("waiting", stage.queue()), f"{INSTANCE}/e/recipe")
 
