@@ -65,6 +65,8 @@ class _Check:
 
     def _route(self, route: str, record: Record) -> Iterator[str]:
         where = [index for index, members in self._entries.items() if route in members]
+        if record.get("kind") == "timer":
+            return  # no route: its recipe lies in the due index
         settled = record["invocation"] == InvocationState.SETTLED
         if settled and (where or record.get("where")):
             yield f"{route} is settled and in {where}"

@@ -82,7 +82,10 @@ class Site:
     def __post_init__(self) -> None:
         environment = {**SHORT, **self.settings}
         self.store = open_store(
-            self.url, namespace=self.namespace, settings=Settings.from_environment(environment)
+            self.url,
+            namespace=self.namespace,
+            settings=Settings.from_environment(environment),
+            environment=environment,
         )
         self.client = Client(store=self.store)
 
@@ -148,6 +151,10 @@ class Site:
     def scheduler(self, name: str = "scheduler") -> Process:
         """Start a scheduler."""
         return self.run(name, "scheduler", "--name", name)
+
+    def move_clock(self, seconds: float) -> None:
+        """Move the store's clock on; only in a site whose settings have TENURE_TEST_CLOCK=1."""
+        self.raw.incrby(self.store.keys("clock"), int(seconds * 1000))
 
     def is_ready(self, session: str) -> bool:
         return any(s.name == session and s.state == "ready" for s in self.store.sessions.list())

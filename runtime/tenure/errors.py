@@ -18,6 +18,7 @@ The name says what happened; the message names the execution and says what to do
     │   └── ExecutionCancelled
     ├── TaskFailed
     ├── TaskCancelled
+    ├── TaskTimeout
     ├── DirectCall
     ├── NonDeterministicRecipe
     ├── LeaseLost
@@ -110,6 +111,10 @@ class TaskCancelled(TenureError):
         super().__init__(f"task {capability} was cancelled: {message}")
         self.capability = capability
         self.message = message
+
+
+class TaskTimeout(TenureError):
+    """An attempt took longer than its task allows. Retry policies see it like any other exception."""
 
 
 class DirectCall(TenureError):

@@ -30,6 +30,10 @@ class Settings:
     resend: timedelta = timedelta(seconds=30)
     #: How long a draining worker may finish what it runs.
     drain: timedelta = timedelta(seconds=30)
+    #: How long a task that was asked to stop may go on.
+    grace: timedelta = timedelta(seconds=10)
+    #: How long a terminal execution is kept.
+    retention: timedelta = timedelta(days=7)
     #: The longest a slot runs one chain, or one RQ job, before it gives way.
     chain: timedelta = timedelta(minutes=1)
     #: Slots a capability or recipe may kill before it fails with its causes of death.

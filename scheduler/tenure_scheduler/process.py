@@ -11,6 +11,7 @@ from typing import Final
 
 from tenure.settings import Settings
 from tenure.wiring import Store
+from tenure_scheduler.duties.deadlines import Deadlines
 from tenure_scheduler.duties.due import DueWork
 from tenure_scheduler.duties.placement import ParkedWork
 from tenure_scheduler.duties.repair import IndexRepair
@@ -44,6 +45,7 @@ def build(store: Store, *, owner: str, stopping: Stopping) -> Scheduler:
             SessionExpiry(duties=duties),
             TakeoverScan(duties=duties),
             DueWork(duties=duties),
+            Deadlines(duties=duties),
             ParkedWork(duties=duties, executions=store.executions, placement=store.placement),
             TicketTopUp(duties=duties),
             IndexRepair(duties=duties, settings=store.settings),

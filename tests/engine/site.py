@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Protocol
 
 import msgpack
@@ -16,7 +17,7 @@ from tenure import Client, Handle, Needs
 from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
 from tenure.engine.driver import Driver
 from tenure.engine.placement import Code
-from tenure.engine.presence import Phase
+from tenure.engine.presence import Phase, Unwatched
 from tenure.errors import Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.status import SessionState
@@ -38,13 +39,15 @@ class OpenSite(Protocol):
 
 
 @dataclass
-class Switch:
+class Switch(Unwatched):
     """A presence whose agent drains when the test says so; it notes what the slot has shown."""
 
     drains: bool = False
     shown: list[tuple[Phase, tuple[tuple[str, int, bool], ...]]] = field(default_factory=list)
 
-    def show(self, phase: Phase, leases: Sequence[tuple[str, int, bool]]) -> None:
+    def show(
+        self, phase: Phase, leases: Sequence[tuple[str, int, bool]], *, timeout: timedelta | None = None
+    ) -> None:
         self.shown.append((phase, tuple(leases)))
 
     def draining(self) -> bool:

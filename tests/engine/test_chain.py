@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from tenure import Run, recipe, task
-from tenure.engine import frame
+from tenure.engine import frame, steps
 from tenure.engine.presence import Phase
 from tenure.errors import Unconfirmed
 from tests.engine.site import INSTANCE, OpenSite, Site, Switch, working
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, no result is dear, and none waits too long."""
     monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
-    monkeypatch.setattr(frame, "IN_HAND_SECONDS", 3600.0)
+    monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
 
 
 @task
@@ -88,7 +88,7 @@ def test_the_result_of_a_once_task_is_recorded_at_once(site: Site) -> None:
 def test_the_result_of_a_slow_task_is_recorded_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Design 6: it would be dear to make again. Here any task is slow."""
     monkeypatch.setattr(frame, "DEAR_SECONDS", 0.0)
-    monkeypatch.setattr(frame, "IN_HAND_SECONDS", 3600.0)
+    monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
     looker = Looker(site, one)
     slot = site.slot(one, two, looker.recipe)
     handle = site.run(looker.recipe)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 from tenure import Needs, Retry, Run, TaskContext, recipe, task
@@ -114,6 +115,69 @@ def unlucky(ctx: TaskContext) -> int:
     if ctx.attempt < 3:
         raise ValueError(f"attempt {ctx.attempt} has no luck")
     return ctx.attempt
+
+
+@task
+def listens(ctx: TaskContext) -> None:
+    """Goes on until it is asked to stop."""
+    ledger.write("start", ctx, task="listens")
+    while True:
+        ctx.check_cancelled()
+        time.sleep(0.005)
+
+
+@task
+def fails_at(gate: str, ctx: TaskContext) -> None:
+    """Waits at its gate, and then fails."""
+    ledger.write("start", ctx, task="fails_at")
+    ledger.pass_gate(gate)
+    raise ValueError("late")
+
+
+@task(retry=Retry(attempts=2, initial="1h", maximum="1h"))
+def fails_first(ctx: TaskContext) -> int:
+    """Its second attempt is due an hour after the first."""
+    ledger.write("start", ctx, task="fails_first")
+    if ctx.attempt == 1:
+        raise ValueError("the first attempt fails")
+    return ctx.attempt
+
+
+@task(timeout="300ms", retry=Retry(attempts=2, initial="10ms"))
+def overruns(how: str, ctx: TaskContext) -> int:
+    """Takes longer than its timeout, in every attempt or in the first one."""
+    ledger.write("start", ctx, task="overruns")
+    if how == "always" or ctx.attempt == 1:
+        ledger.pass_gate("never")
+    return ctx.attempt
+
+
+@recipe
+def listening(run: Run) -> None:
+    run.call(quick, 1)
+    run.call(listens)
+
+
+@recipe
+def failing_late(run: Run, gate: str) -> None:
+    run.call(fails_at, gate)
+
+
+@recipe
+def retried_late(run: Run) -> int:
+    return run.call(fails_first)
+
+
+@recipe
+def overrunning(run: Run, how: str) -> int:
+    return run.call(overruns, how)
+
+
+@recipe
+def sleeps(run: Run, how_long: str) -> list[int]:
+    before = run.call(quick, 1)
+    run.sleep(how_long)
+    return [before, run.call(quick, 2)]
 
 
 @recipe

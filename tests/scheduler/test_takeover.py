@@ -5,6 +5,7 @@ import pytest
 from tenure.errors import LeaseLost
 from tenure.settings import Settings
 from tenure.store.answers import TakeoverAnswer
+from tenure.store.sessions import Renewed
 from tenure.wiring import open_store
 from tenure_scheduler.duties.takeover import TakeoverScan
 from tests.scheduler.own_server import OwnServer
@@ -56,7 +57,7 @@ def test_a_lapsed_lease_that_nobody_superseded_may_be_renewed(
     """G2."""
     _, grant = world.claim_task()
     world.pass_lease()
-    assert world.renew_lease("agent", grant) == []
+    assert world.renew_lease("agent", grant) == Renewed()
 
     assert scan.run_once(leader).taken == 0
 

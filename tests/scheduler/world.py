@@ -18,7 +18,7 @@ from tenure.store.executions import NewExecution, Record
 from tenure.store.grants import Grant, Holder
 from tenure.store.keys import RECIPE, route_member
 from tenure.store.leases import SlotLeases
-from tenure.store.sessions import Catalogue, Registration
+from tenure.store.sessions import Catalogue, Registration, Renewed
 from tenure.wiring import Store
 
 INSTANCE = "default"
@@ -77,7 +77,7 @@ class World:
     def renew(self, session: str) -> None:
         assert self.store.sessions.renew(session, 1, [], lease_ms=self._lease_ms) is not None
 
-    def renew_lease(self, session: str, grant: Grant) -> list[str] | None:
+    def renew_lease(self, session: str, grant: Grant) -> Renewed | None:
         pairs = [(grant.route, grant.token, False)]
         return self.store.sessions.renew(session, 1, pairs, lease_ms=self._lease_ms)
 

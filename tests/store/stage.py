@@ -92,6 +92,7 @@ class Stage:
         input_hash: str = "hash",
         band: int = 4,
         crash_limit: int = 3,
+        deadline: int | None = None,
     ) -> StartAnswer:
         return self.store.executions.start(
             NewExecution(
@@ -110,6 +111,7 @@ class Stage:
                 candidates=[(self.queue(name), 0) for name in queues],
                 registry=self.store.sessions.revision(),
                 crash_limit=crash_limit,
+                deadline=deadline,
             )
         )
 

@@ -10,6 +10,7 @@ import pytest
 from tenure.errors import LeaseLost
 from tenure.store.grants import Grant, StepReply
 from tenure.store.leases import SlotLeases
+from tenure.store.sessions import Renewed
 from tests.invariants import broken
 from tests.store.racing import claim_all, race
 from tests.store.stage import INSTANCE, Stage
@@ -186,7 +187,7 @@ def test_a_lapsed_lease_that_nobody_has_superseded_may_be_renewed(stage: Stage) 
     stage.let_leases_lapse()
 
     pairs = [(grant.route, grant.token, True)]
-    assert stage.store.sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == []
+    assert stage.store.sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == Renewed()
 
     assert stage.store.duties.take_over(leader, grant.route, cause="lapsed") == "live"
     stage.settle(slot, grant)
@@ -199,4 +200,6 @@ def test_a_lease_that_was_taken_over_cannot_be_renewed(stage: Stage) -> None:
     take_over(stage, grant.route)
 
     pairs = [(grant.route, grant.token, True)]
-    assert stage.store.sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == [grant.route]
+    assert stage.store.sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == Renewed(
+        lost=frozenset({(grant.route, grant.token)})
+    )

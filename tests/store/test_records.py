@@ -7,6 +7,7 @@ import redis
 
 from tenure.errors import LeaseLost
 from tenure.store.answers import StartAnswer
+from tenure.store.sessions import Renewed
 from tests.store.stage import INSTANCE, Stage
 from tests.store.writes import TASK_WRITES, dump_of_data, take_over
 
@@ -96,7 +97,9 @@ def test_no_script_brings_a_deleted_execution_back(stage: Stage, write: str) -> 
             TASK_WRITES[write](stage, slot, grant)
     elif write == "renew":
         pairs = [(grant.route, grant.token, True)]
-        assert sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == [grant.route]
+        assert sessions.renew("agent", 1, pairs, lease_ms=stage.lease_ms) == Renewed(
+            lost=frozenset({(grant.route, grant.token)})
+        )
     elif write == "takeover":
         take_over(stage, grant.route)
     elif write == "repair":

@@ -111,6 +111,17 @@ def abandon(stage: Stage) -> None:
     )
 
 
+def cancel(stage: Stage) -> None:
+    stage.task_leased()
+    stage.store.executions.cancel("default", "e", reason="enough", nonce="n")
+
+
+def overdue(stage: Stage) -> None:
+    stage.start("e", deadline=1000)
+    stage.pass_ms(1001)
+    stage.store.duties.end_overdue(stage.lead(), "default/e")
+
+
 def retire(stage: Stage) -> None:
     stage.register()
     stage.store.sessions.retire("agent", 1, SessionState.GONE)
@@ -181,7 +192,7 @@ SCENES: dict[str, Callable[[Stage], None]] = {
             renew,
             abandon,
         ),
-        *(retire, lead, scan, takeover, due, place, evict, top_up, repair),
+        *(cancel, overdue, retire, lead, scan, takeover, due, place, evict, top_up, repair),
     )
 }
 
@@ -193,6 +204,7 @@ SECOND = {
     "abandon": {"answer": "abandoned", "routes": []},
     "takeover": {"answer": "live"},
     "due": {"answer": "not_due"},
+    "overdue": {"answer": "not_due"},
     "place": {"answer": "not_waiting"},
     "evict": {"answer": "evicted", "count": 0, "left": 0},
     "top_up": {"answer": "topped_up", "count": 0},

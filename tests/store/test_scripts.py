@@ -17,6 +17,7 @@ from tenure.store.answers import ANSWERS
 from tenure.store.connection import connect
 from tenure.store.keys import FAMILIES
 from tenure.store.scripts import FOLDER, NAMES, header_of
+from tenure.store.sessions import Renewed
 from tenure.wiring import open_store
 from tests.invariants import broken
 from tests.store.stage import Stage
@@ -178,7 +179,9 @@ def test_a_full_server_still_renews_and_takes_back(full: Stage) -> None:
     fill_up(full)
 
     sessions = full.store.sessions
-    assert sessions.renew("agent", 1, [(grant.route, grant.token, False)], lease_ms=full.lease_ms) == []
+    assert (
+        sessions.renew("agent", 1, [(grant.route, grant.token, False)], lease_ms=full.lease_ms) == Renewed()
+    )
     assert slot.reschedule(grant, reason="drain") == "waiting"
     holder = other_slot.holder
     assert sessions.abandon(holder.life, holder.queue, cause="killed", charge=None, run=holder.run)

@@ -19,7 +19,7 @@ from tenure.settings import Settings
 from tenure.store.sessions import Catalogue
 from tenure.wiring import Store
 from tenure_workers.children import SlotProcess
-from tenure_workers.inbox import Event, Inbox, LeaseGone, NotRegistered, Registered, SessionGone
+from tenure_workers.inbox import Event, Inbox, LeaseGone, NotRegistered, Registered, SessionGone, StopAsked
 from tenure_workers.membership import Membership
 from tenure_workers.place import Death, Life, Place
 from tenure_workers.plan import Plan
@@ -76,6 +76,7 @@ class Agent:
         for place in self._places:
             if place.process is not None:
                 self._attend(place)
+            place.enforce()
         self._advance_stop()
         if self._draining_until is None:
             self._start_due()
@@ -197,7 +198,7 @@ class Agent:
     # --- what the threads tell ---
 
     def _obey(self, event: Event) -> None:
-        if not isinstance(event, LeaseGone) and (
+        if not isinstance(event, LeaseGone | StopAsked) and (
             self._membership is None or event.nonce != self._membership.nonce
         ):
             return
@@ -209,6 +210,9 @@ class Agent:
             case SessionGone():
                 self._begin_generation(None)
                 self._stop_all("its session had expired", lambda place: place.life is not None)
+            case StopAsked(route, token):
+                for place in self._places:
+                    place.ask_to_stop(route, token, self._settings.grace.total_seconds())
             case LeaseGone(life, route):
                 self._stop_all(
                     f"lost its lease on {route}",

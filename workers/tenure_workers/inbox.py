@@ -39,7 +39,15 @@ class LeaseGone:
     route: str
 
 
-Event = Registered | NotRegistered | SessionGone | LeaseGone
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """What is held under this token is to stop: its execution is being ended."""
+
+    route: str
+    token: int
+
+
+Event = Registered | NotRegistered | SessionGone | LeaseGone | StopAsked
 
 
 class Inbox:

@@ -10,6 +10,7 @@ from tenure.model.status import SessionState
 from tenure.settings import Settings
 from tenure.store.sessions import Catalogue, Registration
 from tenure.wiring import Store
+from tenure_workers.control import Control
 from tenure_workers.inbox import Inbox
 from tenure_workers.place import Life
 from tenure_workers.plan import Plan
@@ -58,7 +59,9 @@ class Membership:
             settings=settings,
             inbox=inbox,
         )
+        self._control = Control(sessions=store.sessions, session=session, inbox=inbox)
         self.renewal.start()
+        self._control.start()
 
     def new_life(self, place: int) -> tuple[Life, GoAhead]:
         """A life for the slot of this place, and the message that begins it. Needs a generation."""
@@ -80,6 +83,7 @@ class Membership:
 
     def end(self) -> None:
         """Say that the session has gone. Its renewal ends first, or it would register again."""
+        self._control.close()
         self.renewal.close(_PATIENCE_SECONDS)
         self._retire(SessionState.GONE)
         self.generation = None

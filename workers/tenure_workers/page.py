@@ -19,6 +19,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Self
 
 import msgpack
@@ -29,6 +30,7 @@ _COUNTER: Final = struct.Struct("@Q")
 _HEAD: Final = struct.Struct("@II")
 _COPY_BYTES: Final = 32 * 1024
 _DRAIN_AT: Final = _COUNTER.size
+_CANCEL_AT: Final = 16
 _COPIES_AT: Final = 64
 _SIZE: Final = _COPIES_AT + 2 * _COPY_BYTES
 _PROGRESS_LIMIT: Final = 200
@@ -47,6 +49,8 @@ class Shown:
     entry: str = ""
     #: When it began to hold these, by the monotonic clock, which all processes of a host share.
     since_seconds: float = 0.0
+    #: When what it holds overruns its timeout, by the same clock; 0 if it has none.
+    deadline_seconds: float = 0.0
 
 
 class SlotPage:
@@ -61,7 +65,7 @@ class SlotPage:
         self._phase: str = Phase.IDLE.value
         self._leases: tuple[tuple[str, int, bool], ...] = ()
         self._progress = self._entry = ""
-        self._since_seconds = 0.0
+        self._since_seconds = self._deadline_seconds = 0.0
         self._last = Shown()
 
     @classmethod
@@ -85,9 +89,12 @@ class SlotPage:
 
     # --- the slot's side ---
 
-    def show(self, phase: Phase, leases: Sequence[tuple[str, int, bool]]) -> None:
+    def show(
+        self, phase: Phase, leases: Sequence[tuple[str, int, bool]], *, timeout: timedelta | None = None
+    ) -> None:
         """Publish the phase and the leases held, as (route, token, started), before acting on them."""
         with self._writing:
+            self._deadline_seconds = time.monotonic() + timeout.total_seconds() if timeout else 0.0
             held = tuple(leases)
             if held != self._leases:  # progress belongs to what was held
                 self._progress = ""
@@ -107,13 +114,24 @@ class SlotPage:
             self._entry = entry
             self._write()
 
+    def cancelled(self, token: int) -> bool:
+        """Whether the agent was told to cancel what is held under this token."""
+        return bool(_COUNTER.unpack_from(self._map, _CANCEL_AT)[0] == token)
+
     def draining(self) -> bool:
         """Whether the agent wants the slot to stop taking work."""
         return self._map[_DRAIN_AT] != 0
 
     def _write(self) -> None:
         packed: bytes = self._packer.pack(
-            (self._phase, self._leases, self._progress, self._entry, self._since_seconds)
+            (
+                self._phase,
+                self._leases,
+                self._progress,
+                self._entry,
+                self._since_seconds,
+                self._deadline_seconds,
+            )
         )
         if len(packed) > _COPY_BYTES - _HEAD.size:
             raise ValueError(f"{len(self._leases)} leases do not fit into the slot's page")
@@ -150,6 +168,10 @@ class SlotPage:
     def request_drain(self) -> None:
         """Ask the slot to stop taking work."""
         self._map[_DRAIN_AT] = 1
+
+    def request_cancel(self, token: int) -> None:
+        """Ask the task that is held under this token to stop."""
+        _COUNTER.pack_into(self._map, _CANCEL_AT, token)
 
     def close(self) -> None:
         """Unmap. Whoever was given the descriptor has a mapping of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,8 @@ from tenure.store.keys import RECIPE
 from tenure_workers.children import SlotProcess
 from tenure_workers.death import UNCONFIRMED_EXIT
 from tenure_workers.page import Shown
+
+log = logging.getLogger(__name__)
 
 _QUICK_SECONDS: Final = 1.0
 _FIRST_DELAY_SECONDS: Final = 0.25
@@ -49,6 +52,8 @@ class Place:
         self.report: dict[str, Any] | None = None
         self.due_at = 0.0
         self._stopped_because: str | None = None
+        self._stop_charge: str | None = None
+        self._cancel: tuple[int, float] | None = None
         self._began_at = 0.0
         self._quick_deaths = 0
         self._received = b""
@@ -56,7 +61,7 @@ class Place:
     def occupy(self, process: SlotProcess) -> None:
         """A process was started for this place."""
         self.process = process
-        self.life = self.report = self._stopped_because = None
+        self.life = self.report = self._stopped_because = self._stop_charge = self._cancel = None
         self._began_at = time.monotonic()
         self._received = b""
 
@@ -84,11 +89,37 @@ class Place:
         self.report = json.loads(line)
         return True
 
-    def stop(self, because: str) -> None:
-        """Kill the slot with its group. The first reason stands."""
+    def stop(self, because: str, *, charge: str | None = None) -> None:
+        """Kill the slot with its group. The first reason stands, and to whom it counts."""
         if self.process is not None:
-            self._stopped_because = self._stopped_because or because
+            if self._stopped_because is None:
+                self._stopped_because, self._stop_charge = because, charge
             self.process.kill_group()
+
+    def ask_to_stop(self, route: str, token: int, grace_seconds: float) -> None:
+        """Ask the task that is held under this token to stop; `enforce` stops the slot if it does not."""
+        if self.process is None or not self._shows(token):
+            return
+        if self._cancel is None or self._cancel[0] != token:
+            log.info("asked %s to stop", route, extra={"token": token})
+            self.process.page.request_cancel(token)
+            self._cancel = (token, time.monotonic() + grace_seconds)
+
+    def enforce(self) -> None:
+        """Stop a slot that overruns a timeout, or ignores a cancellation beyond its grace period."""
+        if self.process is None or self.life is None:
+            return
+        now, shown = time.monotonic(), self.process.page.read()
+        if shown.deadline_seconds and now > shown.deadline_seconds:
+            self.stop("stopped by its agent: the attempt took longer than its timeout", charge="timeout")
+        elif self._cancel is not None and now > self._cancel[1]:
+            token, self._cancel = self._cancel[0], None
+            if self._shows(token):
+                self.stop("stopped by its agent: cancelled, and it did not stop within the grace period")
+
+    def _shows(self, token: int) -> bool:
+        assert self.process is not None  # noqa: S101  # see `send`
+        return any(held == token for _, held, _ in self.process.page.read().leases)
 
     def bury(self) -> Death:
         """After the death of its process: clear the place and say what happened."""
@@ -100,11 +131,12 @@ class Place:
         death = Death(
             life=self.life,
             cause=self._stopped_because or cause,
-            charge=None if is_ours else charge_of(shown),
+            charge=self._stop_charge if is_ours else charge_of(shown),
             report=self.report,
         )
         self._delay(is_ours=self._stopped_because is not None)
-        self.process = self.life = self.report = self._stopped_because = None
+        self.process = self.life = self.report = None
+        self._stopped_because = self._stop_charge = self._cancel = None
         return death
 
     def _delay(self, *, is_ours: bool) -> None:

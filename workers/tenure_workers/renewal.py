@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +19,7 @@ from tenure.errors import InvalidInput, StoreFull, StoreUnreachable, Unconfirmed
 from tenure.settings import Settings
 from tenure.store.sessions import Registration, Sessions
 from tenure_workers.children import process_state
-from tenure_workers.inbox import Inbox, LeaseGone, NotRegistered, Registered, SessionGone
+from tenure_workers.inbox import Inbox, LeaseGone, NotRegistered, Registered, SessionGone, StopAsked
 from tenure_workers.page import Shown, SlotPage
 from tenure_workers.rqside import Leftovers, LiveWorker, renew_rq_entries
 
@@ -98,10 +97,10 @@ class Renewal:
             return
         shown = self._shown()
         pairs = sorted({pair for slot in shown.values() for pair in slot.leases})
-        lost = self._sessions.renew(
+        renewed = self._sessions.renew(
             self._registration.session, self._generation, pairs, lease_ms=self._lease_ms
         )
-        if lost is None:
+        if renewed is None:
             log.warning(
                 "the store has ended session %s; its slots begin again under another generation",
                 self._registration.session,
@@ -110,7 +109,9 @@ class Renewal:
             self._generation = None
             self._inbox.put(SessionGone(self._registration.nonce))
             return
-        self._judge(lost_pairs(pairs, lost), shown)
+        for route, token in renewed.cancelled:
+            self._inbox.put(StopAsked(route, token))
+        self._judge(renewed.lost, shown)
         self._keep_up_rq(shown)
 
     def _run(self) -> None:
@@ -155,7 +156,7 @@ class Renewal:
                 if process_state(slot.pid) not in ("T", "t")
             }
 
-    def _judge(self, lost: set[tuple[str, int]], shown: Mapping[str, Shown]) -> None:
+    def _judge(self, lost: Collection[tuple[str, int]], shown: Mapping[str, Shown]) -> None:
         """A pair is lost when it is so twice in a row and still shown: a slot may be about to drop it."""
         suspects = {
             (life, route, token)
@@ -177,16 +178,3 @@ class Renewal:
         if time.monotonic() - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = time.monotonic()
             self._leftovers.run_once()
-
-
-def lost_pairs(pairs: Iterable[tuple[str, int, bool]], lost: Iterable[str]) -> set[tuple[str, int]]:
-    """Which pairs were lost, when the store names a route once for each.
-
-    Two slots may show one route: one that was stopped and has not noticed, and its new owner. Tokens only
-    grow, so the ones that were lost are the smallest.
-    """
-    times = Counter(lost)
-    tokens: dict[str, list[int]] = {}
-    for route, token, _ in pairs:
-        tokens.setdefault(route, []).append(token)
-    return {(route, token) for route, shown in tokens.items() for token in sorted(shown)[: times[route]]}

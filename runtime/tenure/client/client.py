@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,11 +15,12 @@ from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.placement import Code
 from tenure.errors import ExecutionExists, InvalidInput, UnknownRecipe
 from tenure.model.data import encode, input_hash
+from tenure.model.duration import Duration, parse_duration
 from tenure.model.names import check_execution_id, check_instance_id
 from tenure.model.needs import Needs, overlay
 from tenure.model.status import ExecutionStatus
 from tenure.settings import Settings
-from tenure.store.answers import StartAnswer
+from tenure.store.answers import CancelAnswer, StartAnswer
 from tenure.store.executions import NewExecution, StoredExecution
 from tenure.wiring import Store, open_store
 
@@ -71,6 +73,9 @@ class Client:
         needs: Needs | None = None,
         priority: int = DEFAULT,
         correlation_id: str | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        deadline: Duration | None = None,
         **kwargs: Any,
     ) -> Handle:
         """Start an execution and return at once.
@@ -80,6 +85,8 @@ class Client:
             needs: explicit requirements of this execution, which win over all declarations.
             priority: 0 (last) to 9 (first).
             correlation_id: to find related executions by; the id by default.
+            delay, at: start it later, after a while or at an aware datetime, by the store's clock.
+            deadline: how long it may take from now on; after that it fails.
 
         Raises:
             InvalidInput: the input does not fit the recipe, or is not plain data; nothing was stored.
@@ -108,6 +115,9 @@ class Client:
             "base_needs": recipe.needs.to_data(),
             "job_needs": job_needs.to_data(),
             "crash_limit": self._store.settings.crashes,
+            "delay": None if delay is None else _ms(parse_duration(delay, name="delay")),
+            "at": None if at is None else _epoch_ms(at),
+            "deadline": None if deadline is None else _ms(parse_duration(deadline, name="deadline")),
         }
         self._start(new, overlay(recipe.needs, job_needs), Code(recipe=recipe.key))
         return Handle(self._store, self.instance, execution, recipe)
@@ -135,6 +145,21 @@ class Client:
                     raise ExecutionExists(
                         f"execution {new['execution']} was deleted, and its id is not used again yet"
                     )
+
+    def cancel(self, id: str, reason: str = "") -> CancelAnswer:  # noqa: A002  # the field's word
+        """Ask that an execution ends as cancelled. The intent is durable, and the first reason stays.
+
+        What nobody has begun never starts, and if nothing runs it has ended when this returns. What runs is
+        asked to stop, and stopped after the grace period. A `once` task whose outcome nobody knows keeps the
+        execution open until that is settled.
+
+        Returns:
+            cancelled, requested, unknown or already_terminal.
+
+        Raises:
+            ExecutionNotFound: no execution of this id belongs to the instance.
+        """
+        return self.get(id).cancel(reason)
 
     def get(self, id: str) -> Handle:  # noqa: A002  # the field's word
         """A handle on an execution of this instance, by id. It is looked up when it is asked something."""
@@ -175,6 +200,16 @@ def _status(text: ExecutionStatus | str) -> ExecutionStatus:
     except ValueError:
         known = ", ".join(ExecutionStatus)
         raise InvalidInput(f"{text!r} is no status of an execution; there are {known}") from None
+
+
+def _ms(duration: timedelta) -> int:
+    return int(duration.total_seconds() * 1000)
+
+
+def _epoch_ms(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise InvalidInput(f"at={moment.isoformat()} has no time zone; give an aware datetime")
+    return int(moment.timestamp() * 1000)
 
 
 def _pages(ids: Iterator[str], size: int) -> Iterator[list[str]]:

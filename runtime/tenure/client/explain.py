@@ -78,9 +78,19 @@ def explain(stored: StoredExecution, view: RegistryView) -> Explanation:
     return Explanation(stored.id, stored.status, stored.reason, since, _summary(stored, routes), routes)
 
 
+def _ending(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
+    intent = stored.intent or {}
+    why = (intent.get("fields") or {}).get("error")
+    left = [r.capability for r in routes if r.capability != RECIPE]
+    waits = f"; it waits for {', '.join(left)}" if left else ""
+    return f"it is to end as {intent.get('status')} ({why}){waits}"
+
+
 def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
     if stored.is_terminal:
         return f"it ended as {stored.status}" + (f": {stored.error}" if stored.error else "")
+    if stored.intent is not None:
+        return _ending(stored, routes)
     if not routes:
         return (
             "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from tenure.errors import (
 )
 from tenure.model.data import decode
 from tenure.model.status import ExecutionStatus, is_terminal
+from tenure.store.answers import CancelAnswer
 from tenure.store.events import Event
 from tenure.store.executions import StoredExecution
 
@@ -53,7 +55,7 @@ class Handle:
         """
         stored = self._store.executions.get(self._instance, self.id)
         if stored is None:
-            raise ExecutionNotFound(f"execution {self.id} is not known to instance {self._instance}")
+            raise self._unknown()
         return stored
 
     def status(self) -> ExecutionStatus:
@@ -105,6 +107,15 @@ class Handle:
                 yield from self._store.events.read(self._instance, self.id, after=after)
                 return
 
+    def cancel(self, reason: str = "") -> CancelAnswer:
+        """Ask that it ends as cancelled; see `Client.cancel`."""
+        answer = self._store.executions.cancel(
+            self._instance, self.id, reason=reason or "cancelled by its owner", nonce=uuid.uuid4().hex
+        )
+        if answer is CancelAnswer.NOT_FOUND:
+            raise self._unknown()
+        return answer
+
     def explain(self) -> Explanation:
         """Why it is not moving, since when, and what would change it."""
         return explain(self.snapshot(), self._store.placement.view())
@@ -123,8 +134,11 @@ class Handle:
     def _status(self) -> ExecutionStatus:
         status = self._store.executions.status(self._instance, self.id)
         if status is None:
-            raise ExecutionNotFound(f"execution {self.id} is not known to instance {self._instance}")
+            raise self._unknown()
         return status
+
+    def _unknown(self) -> ExecutionNotFound:
+        return ExecutionNotFound(f"execution {self.id} is not known to instance {self._instance}")
 
     def _decoded_result(self) -> Any:
         raw = self._store.executions.result(self._instance, self.id)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from tenure.engine.context import TaskContext, log_fields, storable
 from tenure.engine.definitions import TaskDefinition, recipe_running
+from tenure.engine.signals import Withdraw
 from tenure.errors import InvalidInput, LeaseLost, Malformed, StoreUnreachable, TenureError, Unconfirmed
 from tenure.model.data import decode, encode
 from tenure.model.retry import RetryIn
@@ -24,10 +24,9 @@ ERROR_LIMIT = 4000
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The task returned. `seconds` is how long it took; `payload` is its encoded result."""
+    """The task returned; `payload` is its encoded result."""
 
     payload: bytes
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,14 @@ class TryAgain:
     delay: timedelta
 
 
-Outcome = Completed | Failed | TryAgain
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The task was asked to stop, and did. That is no failure (G14)."""
+
+    reason: str
+
+
+Outcome = Completed | Failed | TryAgain | Withdrawn
 
 
 def run_task(
@@ -59,7 +65,6 @@ def run_task(
         LeaseLost, Unconfirmed, StoreUnreachable: the task's own report found that this slot is not the owner
             any more, or cannot know whether it is.
     """
-    began = time.monotonic()
     token = recipe_running.set(None)
     try:
         injected = {task.context_parameter: context} if task.context_parameter else {}
@@ -69,16 +74,15 @@ def run_task(
             result = asyncio.run(_wait_for(result))
     except (LeaseLost, Unconfirmed, StoreUnreachable):
         raise
+    except Withdraw as asked:
+        return Withdrawn(str(asked))
     except BaseException as error:  # noqa: BLE001  # a task may raise anything; it is one failed attempt with its cause
         return _judge(task, grant, error)
     finally:
         recipe_running.reset(token)
-    seconds = time.monotonic() - began
     try:
         plain = task.signature.dump_result(result)
-        return Completed(
-            encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"), seconds
-        )
+        return Completed(encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"))
     except InvalidInput as error:
         # Running it again would give the same, and its effect has happened: no retry.
         return Failed(describe(error), type(error).__name__)

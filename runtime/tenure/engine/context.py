@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from tenure.engine.presence import Presence
+from tenure.engine.signals import Withdraw
 from tenure.store.grants import Grant
 from tenure.store.leases import SlotLeases
 
@@ -17,9 +19,10 @@ PROGRESS_SECONDS = 0.2
 class TaskContext:
     """Given to a task that has a parameter annotated `TaskContext`, or named `ctx`."""
 
-    def __init__(self, grant: Grant, leases: SlotLeases) -> None:
+    def __init__(self, grant: Grant, leases: SlotLeases, presence: Presence) -> None:
         self._grant = grant
         self._leases = leases
+        self._presence = presence
         self._last_report = 0.0
 
     @property
@@ -42,12 +45,26 @@ class TaskContext:
         """The same for every attempt of this task call, and for no other."""
         return f"{self._grant.instance}:{self._grant.execution}:{self._grant.capability}"
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether this task was asked to stop. One that goes on is stopped after the grace period."""
+        return self._presence.cancelled(self._grant.token)
+
+    def check_cancelled(self) -> None:
+        """End this task if it was asked to stop: it is then cancelled, not failed (G14).
+
+        Raises a control signal, which passes through `except Exception`.
+        """
+        if self.cancelled:
+            raise Withdraw(f"{self._grant.capability} stopped when it was asked to")
+
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the task is. Frequent calls are thinned out; a full one is always written.
 
         Raises:
             LeaseLost: somebody else has taken the task over; stop.
         """
+        self._presence.show_progress(f"{done:g}" + (f"/{total:g}" if total else "") + f" {message}".rstrip())
         complete = total is not None and done >= total
         if complete or time.monotonic() - self._last_report >= PROGRESS_SECONDS:
             self._last_report = time.monotonic()

@@ -11,10 +11,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from tenure.errors import DirectCall, InvalidInput, ModuleNotLoadable
+from tenure.model.duration import Duration, parse_duration
 from tenure.model.names import check_task_name
 from tenure.model.needs import Needs
 from tenure.model.retry import ONE_ATTEMPT, Retry
@@ -25,6 +27,9 @@ from tenure.store.sessions import Catalogue
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: How long an attempt may take if its task does not say.
+ATTEMPT_TIMEOUT = "1d"
+
 #: The name of the recipe whose own code is running in this context, if any.
 recipe_running: ContextVar[str | None] = ContextVar("recipe_running", default=None)
 
@@ -33,12 +38,20 @@ class TaskDefinition(Generic[P, R]):
     """A registered function. Called directly it is the plain function; recipes use `run.call`."""
 
     def __init__(
-        self, func: Callable[P, R], *, name: str, needs: Needs, retry: Retry, effects: Effects
+        self,
+        func: Callable[P, R],
+        *,
+        name: str,
+        needs: Needs,
+        retry: Retry,
+        timeout: timedelta | None,
+        effects: Effects,
     ) -> None:
         self.func = func
         self.name = check_task_name(name)
         self.needs = needs
         self.retry = retry
+        self.timeout = timeout
         self.effects = effects
         self.context_parameter = injected_parameter(func, injected="TaskContext", named="ctx")
         self.signature = Signature(func, skip=(self.context_parameter,) if self.context_parameter else ())
@@ -89,6 +102,7 @@ def task(
     name: str | None = None,
     needs: Needs | None = None,
     retry: Retry | None = None,
+    timeout: Duration | None = ATTEMPT_TIMEOUT,
     effects: str = "repeatable",
 ) -> Callable[[Callable[P, R]], TaskDefinition[P, R]]: ...
 def task(
@@ -98,6 +112,7 @@ def task(
     name: str | None = None,
     needs: Needs | None = None,
     retry: Retry | None = None,
+    timeout: Duration | None = ATTEMPT_TIMEOUT,
     effects: str = "repeatable",
 ) -> Any:
     """Register a function as a task.
@@ -106,6 +121,8 @@ def task(
         name: how recipes and workers know it; the function's name by default. Recorded, so keep it.
         needs: what the slot that runs it must have; unspecified by default.
         retry: when to try again after an exception; one attempt by default.
+        timeout: how long one attempt may take, a day by default; None is without limit. An attempt that takes
+            longer is stopped with its process, and is a failure like an exception.
         effects: "repeatable" (it may run again when a worker is lost) or "once" (never run again on a guess).
 
     Raises:
@@ -124,6 +141,9 @@ def task(
             name=name or target.__name__,
             needs=needs or Needs(),
             retry=retry or ONE_ATTEMPT,
+            timeout=None
+            if timeout is None
+            else parse_duration(timeout, name=f"timeout of {target.__name__}"),
             effects=kind,
         )
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import replace
 from typing import Any, assert_never
 
 from tenure.engine.admission import Admission, Admitted, Handoff
-from tenure.engine.attempt import Completed, Failed, TryAgain, describe, run_task
+from tenure.engine.attempt import describe
+from tenure.engine.attempts import Deferred, Settled, on_timeout, run_attempts
 from tenure.engine.bench import Bench
-from tenure.engine.context import TaskContext, log_fields
-from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition, recipe_running
-from tenure.engine.frame import IN_HAND_SECONDS, IN_PLACE_MS, Frame
+from tenure.engine.context import log_fields
+from tenure.engine.definitions import Definitions, RecipeDefinition, recipe_running
+from tenure.engine.frame import Frame
 from tenure.engine.placement import Placement
 from tenure.engine.presence import Phase, Presence
 from tenure.engine.records import Records
 from tenure.engine.run import Run
 from tenure.engine.signals import ControlSignal, Leave, Next, Stop
+from tenure.engine.steps import IN_HAND_SECONDS
 from tenure.errors import LeaseLost, Malformed
 from tenure.model.data import decode, encode
-from tenure.model.status import CapabilityStatus, InvocationOutcome
+from tenure.model.status import InvocationOutcome
 from tenure.settings import Settings
 from tenure.store.executions import Executions
 from tenure.store.grants import Grant
@@ -76,9 +77,9 @@ class Driver:
                     then = Next(bench.leases.claim(), asked=True)
         except Stop as stop:
             raise stop.error from stop
-        finally:
-            bench.presence.show(Phase.IDLE, [])
-            bench.leases.ticket = None
+        # Not in a `finally`: an error of the engine ends the slot, and is charged to what it was doing.
+        bench.presence.show(Phase.IDLE, [])
+        bench.leases.ticket = None
 
     def _work(self, grant: Grant) -> Next:
         try:
@@ -143,10 +144,10 @@ class Driver:
             then = leave.then
         finally:
             self._committer.watch(None)
-        if isinstance(frame.over, Stop):
-            raise frame.over
+        if isinstance(frame.steps.over, Stop):
+            raise frame.steps.over
         # What a recipe returns after it swallowed a signal is discarded.
-        return frame.over.then if isinstance(frame.over, Leave) else then
+        return frame.steps.over.then if isinstance(frame.steps.over, Leave) else then
 
     def _frame(self, grant: Grant, definition: RecipeDefinition[Any]) -> Frame:
         parts: tuple[dict[str, Any], dict[str, bytes]] = ({}, {})
@@ -162,7 +163,7 @@ class Driver:
             params = decode(grant.params, where=f"{where}: its input")
             args, kwargs = definition.signature.load_call(params, injected)
             result = definition.func(*args, **kwargs)
-            frame.check_live()
+            frame.steps.check_live()
             plain = definition.signature.dump_result(result)
             payload = encode(plain, limit=self._bench.settings.payload, where=f"{where}: its result")
         except ControlSignal:
@@ -170,8 +171,8 @@ class Driver:
         except Malformed as error:
             return frame.block(str(error))
         except BaseException as error:  # a recipe may raise anything; it fails with its cause
-            if frame.over is not None:
-                raise frame.over from error
+            if frame.steps.over is not None:
+                raise frame.steps.over from error
             log.warning("%s failed: %s", where, describe(error), exc_info=error, extra=log_fields(grant))
             return frame.fail(describe(error))
         finally:
@@ -184,48 +185,24 @@ class Driver:
         bench = self._bench
         task = bench.definitions.tasks[grant.task]
         bench.presence.show(Phase.TASK, [(grant.route, grant.token, False)])
-        bench.leases.mark_started(grant)
-        bench.presence.show(Phase.TASK, [(grant.route, grant.token, True)])
-        while True:
-            outcome = self._attempt(task, grant)
-            claim = not bench.stopping()
-            match outcome:
-                case Completed(payload, _):
-                    return self._settle(grant, CapabilityStatus.COMPLETED, {"result": payload}, claim=claim)
-                case Failed(error, error_type):
-                    fields = {"error": error, "error_type": error_type}
-                    return self._settle(grant, CapabilityStatus.FAILED, fields, claim=claim)
-                case TryAgain(error, error_type, delay):
-                    delay_ms = int(delay.total_seconds() * 1000)
-                    in_place, other = bench.leases.retry(
-                        grant,
-                        error=error,
-                        error_type=error_type,
-                        delay_ms=delay_ms,
-                        in_place_ms=IN_PLACE_MS,
-                        claim=claim,
-                    )
-                    if not in_place:
-                        return Next(other, asked=claim)
-                    time.sleep(delay_ms / 1000)
-                    grant = replace(grant, attempt=grant.attempt + 1, failures=grant.failures + 1)
-                case _:
-                    assert_never(outcome)
+        if not bench.leases.mark_started(grant, on_timeout=on_timeout(task, grant.failures)):
+            return Next()
+        outcome = run_attempts(bench, task, grant)
+        if isinstance(outcome, Deferred):
+            return outcome.then
+        return self._settle(outcome)
 
-    def _attempt(self, task: TaskDefinition[..., Any], grant: Grant) -> Completed | Failed | TryAgain:
-        context = TaskContext(grant, self._bench.leases)
-        return run_task(task, grant, context, payload_limit=self._bench.settings.payload)
-
-    def _settle(self, grant: Grant, status: CapabilityStatus, fields: dict[str, Any], *, claim: bool) -> Next:
+    def _settle(self, outcome: Settled) -> Next:
+        lease, claim = outcome.lease, not self._bench.stopping()
         reply = self._bench.leases.step(
-            instance=grant.instance,
-            execution=grant.execution,
+            instance=lease.instance,
+            execution=lease.execution,
             settle={
-                "capability": grant.capability,
-                "token": grant.token,
-                "status": status.value,
-                "outcome": InvocationOutcome(status.value).value,
-                **fields,
+                "capability": lease.capability,
+                "token": lease.token,
+                "status": outcome.status.value,
+                "outcome": InvocationOutcome(outcome.status.value).value,
+                **outcome.fields,
             },
             claim=claim,
         )
@@ -256,4 +233,4 @@ class _Committer:
             time.sleep(IN_HAND_SECONDS / 2)
             frame = self._frame
             if frame is not None:
-                frame.commit_overdue()
+                frame.steps.commit_overdue()

@@ -7,48 +7,28 @@ per task, and yet B starts only with A acknowledged. What would be dear to make 
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
-from tenure.engine.attempt import Completed, Failed, TryAgain, run_task
+from tenure.engine.attempts import Deferred, on_timeout, run_attempts
 from tenure.engine.bench import Bench
-from tenure.engine.context import TaskContext
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.demand import Demand
 from tenure.engine.placement import Code
-from tenure.engine.presence import Phase
 from tenure.engine.records import Call, Found, InProgress, New, Recorded, RecordedFailure, Records
-from tenure.engine.signals import ControlSignal, Leave, Next, Stop
-from tenure.errors import (
-    LeaseLost,
-    Malformed,
-    NonDeterministicRecipe,
-    StoreUnreachable,
-    TaskCancelled,
-    TaskFailed,
-    TenureError,
-    Unconfirmed,
-)
+from tenure.engine.signals import Next
+from tenure.engine.steps import OWNERSHIP_LOST, Steps
+from tenure.errors import Malformed, NonDeterministicRecipe, StoreUnreachable, TaskCancelled, TaskFailed
 from tenure.model.data import decode, encode, input_hash
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.plain import Plain
-from tenure.model.status import CapabilityStatus, Effects, InvocationOutcome
-from tenure.store.answers import StepAnswer
-from tenure.store.grants import Grant, StepReply
-from tenure.store.keys import route_member
-
-log = logging.getLogger(__name__)
+from tenure.model.status import CapabilityStatus, Effects
+from tenure.store.grants import Grant
 
 #: A result that took longer than this to make is recorded at once.
 DEAR_SECONDS = 0.010
-#: The longest a result in hand waits for the recipe's own code.
-IN_HAND_SECONDS = 0.050
-#: Retries within this are waited for in place, holding the slot.
-IN_PLACE_MS = 999
 #: Parameters of a map are written in chunks of at most this many bytes or members.
 CHUNK_BYTES, CHUNK_MEMBERS = 256 * 1024, 1000
 
@@ -61,15 +41,8 @@ class Frame:
         self.grant = grant
         self._records = records
         self._job_needs = Needs.from_data(grant.job_needs) if grant.job_needs else NO_NEEDS
-        self._frame = grant.token
-        self._token = grant.token
-        self._ordinal = 0
-        self._values: list[dict[str, Any]] = []
         self._scopes: list[Needs] = [base]
-        self._lock = threading.RLock()
-        self._in_hand: dict[str, Any] | None = None
-        self._in_hand_since = 0.0
-        self.over: ControlSignal | None = None
+        self.steps = Steps(bench, grant)
 
     # -- what a recipe asks for ------------------------------------------------------------------------------
 
@@ -77,7 +50,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> Any:
         """One task call: its recorded outcome, or run it here, or open it elsewhere and leave."""
-        self.check_live()
+        self.steps.check_live()
         params = task.signature.dump_call(args, kwargs)
         call = self._next_call(task.name, input_hash(params))
         found = self._find(call)
@@ -90,7 +63,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], items: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> list[Any]:
         """One task call per item, in parallel; results in order."""
-        self.check_live()
+        self.steps.check_live()
         params = [task.signature.dump_call((item,), kwargs) for item in items]
         call = self._next_call(task.name, input_hash(list(params)), size=len(params) or None)
         found = self._find(call)
@@ -106,7 +79,7 @@ class Frame:
 
     def value(self, kind: str, make: Callable[[], Plain]) -> Plain:
         """A value that is recorded the first time, such as the time of day."""
-        self.check_live()
+        self.steps.check_live()
         call = self._next_call(kind, input_hash(None))
         found = self._find(call)
         if isinstance(found, New):
@@ -115,6 +88,18 @@ class Frame:
             return made
         (payload,) = self._recorded(found, {"capability": call.capability})
         return decode(payload, where=self._where(call))
+
+    def sleep(self, duration: timedelta) -> None:
+        """A durable timer: the recipe leaves, and goes on when it is due."""
+        self.steps.check_live()
+        call = self._next_call("sleep", input_hash(duration.total_seconds()))
+        found = self._find(call)
+        if isinstance(found, New):
+            spec = self._spec(call, Effects.REPEATABLE, self._bench.demands.of(NO_NEEDS), [])
+            nothing = encode(None, limit=self._bench.settings.payload, where=self._where(call))
+            timer = {**spec, "delay": int(duration.total_seconds() * 1000), "result": nothing}
+            self.steps.suspend({"timer": timer, "awaits": {"capability": call.capability}})
+        self._recorded(found, {"capability": call.capability})
 
     def push_scope(self, scope: Needs) -> None:
         """Enter a scope: its properties win over those outside."""
@@ -128,44 +113,21 @@ class Frame:
 
     def complete(self, payload: bytes) -> Next:
         """The recipe returned."""
-        return self._end({"action": "complete", "result": payload})
+        return self.steps.finish({"action": "complete", "result": payload})
 
     def fail(self, error: str) -> Next:
         """The recipe raised."""
-        return self._end({"action": "fail", "error": error})
+        return self.steps.finish({"action": "fail", "error": error})
 
     def block(self, error: str) -> Next:
         """The recipe cannot go on with this code or this data; the execution stops where it is."""
-        return self._end({"action": "block", "error": error})
-
-    def _end(self, recipe: Mapping[str, Any]) -> Next:
-        claim = not self._bench.stopping()
-        try:
-            reply = self._step(recipe, claim=claim)
-        except Leave as leave:
-            return leave.then
-        return Next(reply.grant, asked=claim)
-
-    def _suspend(self, recipe: Mapping[str, Any]) -> NoReturn:
-        claim = not self._bench.stopping()
-        reply = self._step({"action": "suspend", **recipe}, claim=claim)
-        self._leave(Next(reply.grant, asked=claim))
-
-    def _leave(self, then: Next) -> NoReturn:
-        self.over = Leave(then)
-        raise self.over
-
-    def check_live(self) -> None:
-        """Raise the signal that ended this frame, if one has."""
-        # A recipe that swallowed the signal gets it again at its next call.
-        if self.over is not None:
-            raise self.over
+        return self.steps.finish({"action": "block", "error": error})
 
     # -- reading the record ----------------------------------------------------------------------------------
 
     def _next_call(self, task: str, digest: str, size: int | None = None) -> Call:
-        ordinal = self._ordinal
-        self._ordinal += 1
+        ordinal = self.steps.ordinals
+        self.steps.ordinals += 1
         return Call(f"{ordinal}:{task}", ordinal, task, digest, size)
 
     def _find(self, call: Call) -> Found:
@@ -173,7 +135,7 @@ class Frame:
             return self._records.find(call)
         except (NonDeterministicRecipe, Malformed) as error:
             # Raised as a signal: a recipe that catches exceptions must not run on past it.
-            self._leave(self.block(str(error)))
+            self.steps.leave(self.block(str(error)))
 
     def _recorded(self, found: Found, awaits: Mapping[str, Any]) -> Sequence[bytes]:
         match found:
@@ -184,7 +146,7 @@ class Frame:
             case RecordedFailure(capability, error):
                 raise TaskFailed(capability, error)
             case InProgress():
-                self._suspend({"awaits": awaits})
+                self.steps.suspend({"awaits": awaits})
             case New():
                 raise AssertionError("a new call has no record")
             case _:
@@ -194,15 +156,13 @@ class Frame:
         try:
             return task.signature.load_result(decode(payload, where=self._where(call)))
         except Malformed as error:
-            self._leave(self.block(str(error)))
+            self.steps.leave(self.block(str(error)))
 
     def _record_value(self, call: Call, value: Plain) -> None:
         limit = self._bench.settings.payload
         spec = self._spec(call, Effects.REPEATABLE, self._bench.demands.of(NO_NEEDS), [])
         result = encode(value, limit=limit, where=self._where(call))
-        # Not while another thread records a result: that step takes the values it was sent for all there are.
-        with self._lock:
-            self._values.append({**spec, "result": result})
+        self.steps.keep_value({**spec, "result": result})
 
     def _where(self, call: Call) -> str:
         return f"execution {self.grant.execution}: {call.capability}"
@@ -231,15 +191,16 @@ class Frame:
     ) -> Any:
         bench = self._bench
         packed = encode(dict(params), limit=bench.settings.payload, where=self._where(call))
-        candidates = bench.candidates(demand, Code(task=task.name))
+        candidates = self._candidates(demand, Code(task=task.name))
         spec = {**self._spec(call, task.effects, demand, candidates), "params": packed}
         awaits = {"capability": call.capability}
         if not bench.runs(task, demand) or bench.stopping():
-            self._suspend({"open": spec, "awaits": awaits})
-        reply = self._step({"action": "run", "open": spec}, claim=True)
+            self.steps.suspend({"open": spec, "awaits": awaits})
+        run = {"action": "run", "open": spec, "on_timeout": on_timeout(task, 0)}
+        reply = self.steps.take(run, claim=True)
         if reply.run_token is None:
             # Something more urgent waits in this queue: the task was opened like any other.
-            self._leave(Next(reply.grant, asked=True))
+            self.steps.leave(Next(reply.grant, asked=True))
         lease = replace(
             self.grant,
             capability=call.capability,
@@ -254,51 +215,22 @@ class Frame:
         return self._run_here(task, call, lease)
 
     def _run_here(self, task: TaskDefinition[..., Any], call: Call, lease: Grant) -> Any:
-        bench = self._bench
-        while True:
-            bench.presence.show(Phase.TASK, [(lease.route, lease.token, True)])
-            try:
-                context = TaskContext(lease, bench.leases)
-                outcome = run_task(task, lease, context, payload_limit=bench.settings.payload)
-            except LeaseLost as error:
-                self._lost(error)
-            except (Unconfirmed, StoreUnreachable) as error:
-                self._stop(error)
-            match outcome:
-                case Completed(payload, seconds):
-                    dear = task.effects is Effects.ONCE or seconds > DEAR_SECONDS
-                    self._settle(lease, CapabilityStatus.COMPLETED, {"result": payload}, at_once=dear)
-                    return self._load(task, payload, call)
-                case Failed(reason, error_type):
-                    fields = {"error": reason, "error_type": error_type}
-                    once = task.effects is Effects.ONCE
-                    self._settle(lease, CapabilityStatus.FAILED, fields, at_once=once)
-                    raise TaskFailed(call.capability, reason)
-                case TryAgain():
-                    lease = self._try_again(lease, outcome)
-                case _:
-                    assert_never(outcome)
-
-    def _try_again(self, lease: Grant, again: TryAgain) -> Grant:
-        claim = not self._bench.stopping()
-        delay_ms = int(again.delay.total_seconds() * 1000)
         try:
-            in_place, other = self._bench.leases.retry(
-                lease,
-                error=again.error,
-                error_type=again.error_type,
-                delay_ms=delay_ms,
-                in_place_ms=IN_PLACE_MS,
-                claim=claim,
-            )
-        except LeaseLost as error:
-            self._lost(error)
-        except (Unconfirmed, StoreUnreachable) as error:
-            self._stop(error)
-        if not in_place:
-            self._leave(Next(other, asked=claim))
-        time.sleep(delay_ms / 1000)
-        return replace(lease, attempt=lease.attempt + 1, failures=lease.failures + 1)
+            outcome = run_attempts(self._bench, task, lease)
+        except OWNERSHIP_LOST as error:
+            self.steps.end_for(error)
+        if isinstance(outcome, Deferred):
+            self.steps.leave(outcome.then)
+        self.steps.keep_in_hand(outcome.lease, outcome.status, outcome.fields)
+        if task.effects is Effects.ONCE or outcome.seconds > DEAR_SECONDS:
+            self.steps.hold()
+        match outcome.status:
+            case CapabilityStatus.COMPLETED:
+                return self._load(task, outcome.fields["result"], call)
+            case CapabilityStatus.FAILED:
+                raise TaskFailed(call.capability, outcome.fields["error"])
+            case _:
+                raise TaskCancelled(call.capability, outcome.fields["error"])
 
     def _open_map(
         self,
@@ -312,9 +244,9 @@ class Frame:
         packed = [
             encode(dict(one), limit=limit, where=f"{self._where(call)}:{n}") for n, one in enumerate(params)
         ]
-        self._step({"action": "hold"})
+        self.steps.hold()
         self._write_params(call, packed)
-        candidates = bench.candidates(demand, Code(task=task.name))
+        candidates = self._candidates(demand, Code(task=task.name))
         template = self._spec(call, task.effects, demand, candidates)
         group = {
             "capability": call.capability,
@@ -325,7 +257,7 @@ class Frame:
             "window": bench.settings.window,
             "template": template,
         }
-        self._suspend({"group": group, "awaits": {"group": call.ordinal}})
+        self.steps.suspend({"group": group, "awaits": {"group": call.ordinal}})
 
     def _write_params(self, call: Call, packed: Sequence[bytes]) -> None:
         chunk: list[Any] = []
@@ -334,84 +266,11 @@ class Frame:
             chunk += [f"{call.capability}:{n}", raw]
             weight += len(raw)
             if weight >= CHUNK_BYTES or len(chunk) >= 2 * CHUNK_MEMBERS or n == len(packed) - 1:
-                try:
-                    self._bench.leases.write_params(
-                        instance=self.grant.instance,
-                        execution=self.grant.execution,
-                        token=self._token,
-                        params=chunk,
-                    )
-                except LeaseLost as error:
-                    self._lost(error)
-                except (Unconfirmed, StoreUnreachable) as error:
-                    self._stop(error)
+                self.steps.write_params(chunk)
                 chunk, weight = [], 0
 
-    # -- the step --------------------------------------------------------------------------------------------
-
-    def _settle(
-        self, lease: Grant, status: CapabilityStatus, fields: Mapping[str, Any], *, at_once: bool
-    ) -> None:
-        outcome = InvocationOutcome(status.value)
-        with self._lock:
-            self._in_hand = {
-                "capability": lease.capability,
-                "token": lease.token,
-                "status": status.value,
-                "outcome": outcome.value,
-                **fields,
-            }
-            self._in_hand_since = time.monotonic()
-            self._bench.presence.show(Phase.RECIPE, [(lease.route, lease.token, True)])
-        if at_once:
-            self._hold()
-
-    def commit_overdue(self) -> None:
-        """Record a result that has waited too long for the recipe's own code. Called by another thread."""
-        with self._lock:
-            overdue = time.monotonic() - self._in_hand_since >= IN_HAND_SECONDS / 2
-            if self._in_hand is None or not overdue or self.over is not None:
-                return
-            try:
-                self._hold()
-            except ControlSignal as signal:
-                # The recipe's thread meets it at its next call, or when it returns.
-                self.over = signal
-
-    def _hold(self) -> None:
-        with self._lock:
-            self._step({"action": "hold"})
-
-    def _step(self, recipe: Mapping[str, Any], *, claim: bool = False) -> StepReply:
-        with self._lock:
-            self.check_live()
-            try:
-                reply = self._bench.leases.step(
-                    instance=self.grant.instance,
-                    execution=self.grant.execution,
-                    settle=self._in_hand,
-                    recipe={"frame": self._frame, "token": self._token, **recipe},
-                    values=self._values,
-                    ordinals=self._ordinal,
-                    claim=claim,
-                )
-            except LeaseLost as error:
-                self._lost(error)
-            except (Unconfirmed, StoreUnreachable) as error:
-                self._stop(error)
-            self._in_hand, self._values = None, []
-            if reply.answer is not StepAnswer.STEPPED:
-                self._leave(Next(reply.grant, asked=claim))
-            if reply.recipe_token is not None:
-                self._token = reply.recipe_token
-                route = route_member(self.grant.instance, self.grant.execution, self.grant.capability)
-                self._bench.presence.show(Phase.RECIPE, [(route, self._token, True)])
-            return reply
-
-    def _lost(self, error: LeaseLost) -> NoReturn:
-        log.warning("%s", error, extra={"execution": self.grant.execution, "token": self._token})
-        self._leave(Next())
-
-    def _stop(self, error: TenureError) -> NoReturn:
-        self.over = Stop(error)
-        raise self.over from error
+    def _candidates(self, demand: Demand, code: Code) -> list[tuple[str, int]]:
+        try:
+            return self._bench.candidates(demand, code)
+        except StoreUnreachable as error:
+            self.steps.end_for(error)

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.frame import Frame
 from tenure.errors import UnknownTask
+from tenure.model.duration import Duration, parse_duration
 from tenure.model.needs import Needs
 
 P = ParamSpec("P")
@@ -88,6 +89,10 @@ class Run:
             yield
         finally:
             self._frame.pop_scope()
+
+    def sleep(self, duration: Duration) -> None:
+        """Wait by the store's clock ("90s", "30d", seconds or a timedelta); no worker is held."""
+        self._frame.sleep(parse_duration(duration, name="run.sleep"))
 
     def now(self) -> datetime:
         """The time of day in UTC, recorded: a replay sees the same."""

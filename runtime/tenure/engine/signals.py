@@ -27,6 +27,10 @@ class Leave(ControlSignal):
         self.then = then
 
 
+class Withdraw(ControlSignal):
+    """Raised in a task by `ctx.check_cancelled()`: it was asked to stop, and does."""
+
+
 class Stop(ControlSignal):
     """This slot must stop being a worker: it cannot know whether it still owns what it does (G16)."""
 

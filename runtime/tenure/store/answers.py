@@ -20,6 +20,7 @@ class ClaimAnswer(StrEnum):
 
 class MarkStartedAnswer(StrEnum):
     STARTED = "started"
+    CANCELLED = "cancelled"
     LEASE_LOST = "lease_lost"
     SUPERSEDED = "superseded"
     CLOSED = "closed"
@@ -27,6 +28,7 @@ class MarkStartedAnswer(StrEnum):
 
 class RetryAnswer(StrEnum):
     IN_PLACE = "in_place"
+    CANCELLED = "cancelled"
     DUE = "due"
     LEASE_LOST = "lease_lost"
     SUPERSEDED = "superseded"
@@ -43,6 +45,7 @@ class StepAnswer(StrEnum):
 
 class RescheduleAnswer(StrEnum):
     RESCHEDULED = "rescheduled"
+    CANCELLED = "cancelled"
     LEASE_LOST = "lease_lost"
     SUPERSEDED = "superseded"
     CLOSED = "closed"
@@ -133,6 +136,41 @@ class RepairAnswer(StrEnum):
     NOT_LEADER = "not_leader"
 
 
+class CancelAnswer(StrEnum):
+    """What a cancellation has come to."""
+
+    CANCELLED = "cancelled"
+    REQUESTED = "requested"
+    UNKNOWN = "unknown"
+    ALREADY_TERMINAL = "already_terminal"
+    NOT_FOUND = "not_found"
+
+
+class OverdueAnswer(StrEnum):
+    ENDED = "ended"
+    REQUESTED = "requested"
+    NOT_DUE = "not_due"
+    NOT_LEADER = "not_leader"
+
+
+class SaveAnswer(StrEnum):
+    SAVED = "saved"
+    EXISTS = "exists"
+    DELETED = "deleted"
+    LEASE_LOST = "lease_lost"
+    MOVED_ON = "moved_on"
+    RECORDED = "recorded"
+    ENGINE_OWNED = "engine_owned"
+    IN_DOUBT = "in_doubt"
+    UNREADABLE = "unreadable"
+
+
+class DeleteAnswer(StrEnum):
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+    IN_DOUBT = "in_doubt"
+
+
 #: One entry per `.lua` file that is a script.
 ANSWERS: dict[str, type[StrEnum]] = {
     "start": StartAnswer,
@@ -141,6 +179,8 @@ ANSWERS: dict[str, type[StrEnum]] = {
     "retry": RetryAnswer,
     "step": StepAnswer,
     "reschedule": RescheduleAnswer,
+    "cancel": CancelAnswer,
+    "overdue": OverdueAnswer,
     "write_params": WriteParamsAnswer,
     "report": ReportAnswer,
     "register": RegisterAnswer,
@@ -155,4 +195,6 @@ ANSWERS: dict[str, type[StrEnum]] = {
     "evict": EvictAnswer,
     "top_up": TopUpAnswer,
     "repair": RepairAnswer,
+    "save": SaveAnswer,
+    "delete": DeleteAnswer,
 }

@@ -19,6 +19,7 @@ from tenure.store.answers import (
     DueAnswer,
     EvictAnswer,
     LeadAnswer,
+    OverdueAnswer,
     PlaceAnswer,
     RepairAnswer,
     RetireAnswer,
@@ -136,6 +137,10 @@ class DutyStore:
     def make_ready(self, leader: int, route: str) -> DueAnswer:
         """Dispatch one due route."""
         return DueAnswer(self._leading("due", route, {"leader": leader, "route": route})["answer"])
+
+    def end_overdue(self, leader: int, live: str) -> OverdueAnswer:
+        """Fail an execution, `instance/execution`, that is past its deadline."""
+        return OverdueAnswer(self._leading("overdue", live, {"leader": leader, "live": live})["answer"])
 
     def place(self, leader: int, route: str, candidates: Candidates, *, registry: int) -> PlaceAnswer:
         """Place a parked route among `candidates`, computed from `registry`."""

@@ -13,7 +13,7 @@ import redis
 
 from tenure.errors import Malformed
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason, is_terminal
-from tenure.store.answers import StartAnswer
+from tenure.store.answers import CancelAnswer, StartAnswer
 from tenure.store.connection import reaching
 from tenure.store.keys import RECIPE, SCHEMA, Keys, route_member
 from tenure.store.scripts import Scripts
@@ -42,6 +42,11 @@ class NewExecution:
     candidates: Sequence[tuple[str, int]]
     registry: int
     crash_limit: int
+    #: ms before it may begin, or ms of the store's clock at which it may
+    delay: int | None = None
+    at: int | None = None
+    #: ms after which it fails
+    deadline: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,8 @@ class StoredExecution:
     job_needs: Mapping[str, Any] = field(default_factory=dict)
     #: Capabilities whose lease has lapsed and is not taken over yet.
     lapsed: frozenset[str] = frozenset()
+    #: How it is to end, and why, once nothing stands in the way: {status, fields, at}.
+    intent: Record | None = None
 
     @property
     def is_terminal(self) -> bool:
@@ -80,6 +87,8 @@ class StoredExecution:
         """Why it is not finished; None when it is."""
         if self.is_terminal:
             return None
+        if self.intent is not None:
+            return WaitingReason.CANCELLING
         return WaitingReason.first(self.reason_of(name) for name, r in self.records.items() if r.get("where"))
 
     def reason_of(self, capability: str) -> WaitingReason:
@@ -128,10 +137,27 @@ class Executions:
                 "candidates": [list(c) for c in new.candidates],
                 "crash_limit": new.crash_limit,
                 "registry": new.registry,
+                "delay": new.delay,
+                "at": new.at,
+                "deadline": new.deadline,
                 "cap": self._cap,
             },
         )
         return StartAnswer(reply["answer"])
+
+    def cancel(self, instance: str, execution: str, *, reason: str, nonce: str) -> CancelAnswer:
+        """Record the intent to cancel, and act on it as far as that can be done now."""
+        reply = self._scripts.call(
+            "cancel",
+            {
+                "instance": instance,
+                "execution": execution,
+                "reason": reason,
+                "nonce": nonce,
+                "cap": self._cap,
+            },
+        )
+        return CancelAnswer(reply["answer"])
 
     @reaching()
     def get(self, instance: str, execution: str) -> StoredExecution | None:
@@ -276,6 +302,7 @@ def _stored(
             records=_unpack_records(records, where),
             attempts=[_unpack(raw, where) for raw in attempts],
             job_needs=_unpack(header[b"job_needs"], where),
+            intent=_unpack(header[b"intent"], where) if b"intent" in header else None,
         )
     except (KeyError, ValueError, UnicodeDecodeError) as error:
         raise Malformed(f"{where}: its header cannot be read ({error}); the bytes are kept") from error

@@ -91,10 +91,17 @@ FAMILIES: dict[str, KeyFamily] = {
     ),
     "live": KeyFamily("{ns}:live", "zset", "executions that are not terminal, by creation, ms", _FOREVER),
     "terminal": KeyFamily("{ns}:terminal", "zset", "terminal executions by completion, ms", _RETENTION),
+    "deadlines": KeyFamily("{ns}:deadlines", "zset", "live executions by deadline, ms", _FOREVER),
     # Sessions and queues.
     "registry": KeyFamily("{ns}:registry", "string", "revision of the session registry", _FOREVER),
     "sessions": KeyFamily("{ns}:sessions", "zset", "sessions by expiry, ms", _FOREVER),
     "session": KeyFamily("{ns}:session:{session}", "hash", "one session", _GARBAGE),
+    "control": KeyFamily(
+        "{ns}:session:{session}:control",
+        "list",
+        "what the session's agent is to stop",
+        "by expiry, a minute later",
+    ),
     "queues": KeyFamily("{ns}:queues", "set", "queue names", _FOREVER),
     "queue": KeyFamily(
         "{ns}:queue:{queue}", "hash", "pool, allocation and catalogue", "when its last session goes"

@@ -49,15 +49,18 @@ class SlotLeases:
         reply = self._ordered("claim", {"popped": popped or None})
         return Grant.from_reply(reply["grant"]) if reply["answer"] is ClaimAnswer.GRANTED else None
 
-    def mark_started(self, grant: Grant) -> None:
-        """Say that user code starts now.
+    def mark_started(self, grant: Grant, *, on_timeout: Mapping[str, int] | None = None) -> bool:
+        """Say that user code starts now; False if the execution is being cancelled, and it must not.
+
+        `on_timeout` is what follows if the attempt overruns: {timeout, delay} in ms; no delay, no retry.
 
         Raises:
             LeaseLost: the route is somebody else's; user code must not run.
         """
-        reply = self._ordered("mark_started", _route(grant))
-        if reply["answer"] is not MarkStartedAnswer.STARTED:
+        reply = self._ordered("mark_started", {**_route(grant), "on_timeout": on_timeout})
+        if reply["answer"] is MarkStartedAnswer.LEASE_LOST:
             raise _lost(grant)
+        return reply["answer"] is MarkStartedAnswer.STARTED
 
     def step(
         self,
@@ -95,7 +98,15 @@ class SlotLeases:
         return StepReply.from_reply(reply)
 
     def retry(
-        self, grant: Grant, *, error: str, error_type: str, delay_ms: int, in_place_ms: int, claim: bool
+        self,
+        grant: Grant,
+        *,
+        error: str,
+        error_type: str,
+        delay_ms: int,
+        in_place_ms: int,
+        on_timeout: Mapping[str, int] | None = None,
+        claim: bool,
     ) -> tuple[bool, Grant | None]:
         """Record a failed attempt. Says whether to run the next one in place, and what else was claimed.
 
@@ -110,6 +121,7 @@ class SlotLeases:
                 "error_type": error_type,
                 "delay": delay_ms,
                 "in_place": in_place_ms,
+                "on_timeout": on_timeout,
                 "claim": claim or None,
             },
         )
@@ -146,9 +158,9 @@ class SlotLeases:
                 "allocation": allocation,
             },
         )
-        if reply["answer"] is not RescheduleAnswer.RESCHEDULED:
+        if reply["answer"] is RescheduleAnswer.LEASE_LOST:
             raise _lost(grant)
-        return str(reply["where"])
+        return str(reply.get("where", "cancelled"))
 
     def write_params(self, *, instance: str, execution: str, token: int, params: Sequence[Any]) -> None:
         """Write a chunk of a map's parameters: capability, bytes, capability, bytes, ...

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgpack
 import redis
 
 from tenure.errors import InvalidInput, Malformed
@@ -90,6 +91,14 @@ class Registration:
     catalogue: Catalogue
 
 
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """What a renewal found, as (route, token): not current any more, and what its holder is to stop."""
+
+    lost: frozenset[tuple[str, int]] = frozenset()
+    cancelled: frozenset[tuple[str, int]] = frozenset()
+
+
 class Sessions:
     """The session registry of one namespace."""
 
@@ -129,11 +138,8 @@ class Sessions:
 
     def renew(
         self, session: str, generation: int, pairs: Sequence[tuple[str, int, bool]], *, lease_ms: int
-    ) -> list[str] | None:
-        """Renew the session and the (route, token, started) pairs.
-
-        Returns the routes whose token is not current, or None if the session itself is gone.
-        """
+    ) -> Renewed | None:
+        """Renew the session and the (route, token, started) pairs; None if the session itself is gone."""
         reply = self._scripts.call(
             "renew",
             {
@@ -143,11 +149,16 @@ class Sessions:
                 "pairs": [list(pair) for pair in pairs],
             },
         )
-        return None if reply["answer"] is RenewAnswer.GONE else list(reply["lost"])
+        if reply["answer"] is RenewAnswer.GONE:
+            return None
+        return Renewed(_pairs(reply["lost"]), _pairs(reply["cancelled"]))
 
     def abandon(self, life: str, queue: str, *, cause: str, charge: str | None, run: str) -> list[str]:
-        """Close a slot life and put down what it held. `charge` is "recipe", "task" or None; idempotent."""
-        if charge not in (RECIPE, "task", None):
+        """Close a slot life and put down what it held; idempotent.
+
+        `charge` says to whom the death counts: "recipe", "task", "timeout", or None for nobody.
+        """
+        if charge not in (RECIPE, "task", "timeout", None):
             raise ValueError(f"charge {charge!r}")
         reply = self._scripts.call(
             "abandon",
@@ -158,6 +169,15 @@ class Sessions:
     def retire(self, session: str, generation: int, state: SessionState) -> None:
         """Say that a session drains or has gone."""
         self._scripts.call("retire", {"session": session, "generation": generation, "state": state.value})
+
+    @reaching()
+    def wait_for_control(self, session: str, *, seconds: float) -> tuple[str, int] | None:
+        """Wait until something that the session holds is to be stopped: (route, token), None in vain.
+
+        A hint that may be lost: renewals tell the same.
+        """
+        found = self._client.blpop([self._keys("control", session)], timeout=seconds)
+        return None if found is None else next(iter(_pairs([msgpack.unpackb(found[1])])))
 
     @reaching()
     def view(self) -> RegistryView:
@@ -220,6 +240,10 @@ class Sessions:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise Malformed(f"{where}: its registry entry cannot be read; restart its workers") from error
+
+
+def _pairs(raw: Iterable[Sequence[Any]]) -> frozenset[tuple[str, int]]:
+    return frozenset((str(route), int(token)) for route, token in raw)
 
 
 def _session_facts(name: str, row: Mapping[bytes, bytes], expires_at: int | None) -> SessionFacts:

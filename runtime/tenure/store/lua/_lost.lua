@@ -27,6 +27,10 @@ local function lose_recipe(instance, execution, header, record, cause, charged)
     record.attempt = record.attempt + 1
   end
   record.frame = nil
+  if header.intent then
+    save(instance, execution, Recipe, record)
+    return carry_out(instance, execution, header)
+  end
   if record.crashes >= record.crash_limit then
     save(instance, execution, Recipe, record)
     return finish(instance, execution, header, Execution.failed, {
@@ -41,6 +45,31 @@ local function lose_recipe(instance, execution, header, record, cause, charged)
   end
 end
 
+-- An attempt that overran its timeout, by the store's clock, has failed: what follows was said at its start.
+local function overran(record)
+  local limit = record.on_timeout and record.on_timeout.timeout
+  return limit ~= nil and record.started_at ~= nil and now - record.started_at >= limit
+end
+
+local function time_out(instance, execution, header, capability, record, cause)
+  redis.call('RPUSH', Key.attempts(instance, execution), cmsgpack.pack({
+    capability = capability, attempt = record.attempt, started_at = record.started_at, ended_at = now,
+    outcome = Outcome.failed, cause = cause, session = record.session, life = record.life, token = record.token,
+  }))
+  local route, delay = member(instance, execution, capability), record.on_timeout.delay
+  if not delay then
+    local looks = settle(instance, execution, header, capability, record, Capability.failed,
+      { error = cause, error_type = 'TaskTimeout', outcome = Outcome.failed })
+    return after_settling(instance, execution, header, looks)
+  end
+  emit(instance, execution, 'retry', capability, { attempt = record.attempt, error = cause, delay = delay })
+  record.attempt, record.failures = record.attempt + 1, record.failures + 1
+  release(route, record)
+  record.invocation, record.ready_at = Invocation.dispatching, nil
+  move(route, record, Where.due, now + delay)
+  save(instance, execution, capability, record)
+end
+
 local function lose_started(instance, execution, header, capability, record, cause, charged)
   put_down(instance, execution, header, capability, record, cause)
   if record.effects == Effects.once then
@@ -50,8 +79,10 @@ local function lose_started(instance, execution, header, capability, record, cau
     move(route, record, Where.unknown, now)
     save(instance, execution, capability, record)
     emit(instance, execution, Invocation.unknown, capability, { attempt = record.attempt, cause = cause })
+    if header.intent then carry_out(instance, execution, header) end
     return
   end
+  if header.intent then return withdraw(instance, execution, header, capability, record) end
   record.attempt = record.attempt + 1
   if charged then record.crashes = record.crashes + 1 end
   if record.crashes >= record.crash_limit then
@@ -66,17 +97,20 @@ local function lose_started(instance, execution, header, capability, record, cau
   end
 end
 
--- `charge` is Recipe, or the word for a task, or nil when the agent itself stopped the slot.
+-- `charge` is Recipe, 'task', 'timeout', or nil when the agent stopped the slot for another reason.
 local function lose(instance, execution, capability, record, cause, charge, run)
   local header = header_of(instance, execution)
   if capability == Recipe then
     return lose_recipe(instance, execution, header, record, cause, charge == Recipe)
   end
   if record.invocation == Invocation.claimed and (record.run == run or record.effects ~= Effects.once) then
-    record.invocation = Invocation.dispatching
     emit(instance, execution, Outcome.not_started, capability, { attempt = record.attempt, cause = cause })
+    if header.intent then return withdraw(instance, execution, header, capability, record) end
+    record.invocation = Invocation.dispatching
     dispatch(instance, execution, capability, record)
+  elseif charge == 'timeout' and record.effects ~= Effects.once and not header.intent and overran(record) then
+    time_out(instance, execution, header, capability, record, cause)
   else
-    lose_started(instance, execution, header, capability, record, cause, charge ~= nil and charge ~= Recipe)
+    lose_started(instance, execution, header, capability, record, cause, charge == 'task')
   end
 end

@@ -55,6 +55,7 @@ local function record_outcome(instance, execution, capability, record, status, f
   record.invocation, record.outcome, record.progress = Invocation.settled, fields.outcome, nil
   if fields.result then redis.call('HSETNX', Key.results(instance, execution), capability, fields.result) end
   redis.call('SREM', Key.in_flight(instance, execution), capability)
+  if record.group then redis.call('SREM', Key.group_open(instance, execution, record.group), capability) end
   save(instance, execution, capability, record)
   emit(instance, execution, status, capability,
     { attempt = record.attempt, error = fields.error, ms = record.started_at and now - record.started_at })
@@ -69,7 +70,6 @@ local function close_group(instance, execution, ordinal, group, because)
     if record and not may_have_happened(record) then
       record_outcome(instance, execution, sibling, record, Capability.cancelled,
         { error = because, outcome = Outcome.cancelled })
-      redis.call('SREM', Key.group_open(instance, execution, ordinal), sibling)
     end
   end
 end
@@ -77,11 +77,10 @@ end
 local function settle_member(instance, execution, header, capability, record)
   local ordinal = record.group
   local group = group_of(instance, execution, ordinal)
-  redis.call('SREM', Key.group_open(instance, execution, ordinal), capability)
   if not group then return false end
   if record.status == Capability.failed and not group.closed then
     close_group(instance, execution, ordinal, group, capability .. ' failed')
-  elseif not group.closed and group.next < group.size then
+  elseif not group.closed and not header.intent and group.next < group.size then
     open_member(instance, execution, header, ordinal, group)
   end
   save_group(instance, execution, ordinal, group)
@@ -119,28 +118,12 @@ local function wake_recipe(instance, execution)
   dispatch(instance, execution, Recipe, recipe)
 end
 
--- The terminal step (G6): one wins, its reason stays, every other lease of the execution is revoked. While a
--- `once` task may have had its effect the intent is kept instead and carried out when that is settled.
-local function finish(instance, execution, header, status, fields)
-  local flight = redis.call('SMEMBERS', Key.in_flight(instance, execution))
-  for _, capability in ipairs(flight) do
-    local in_the_way = capability ~= Recipe and load(instance, execution, capability)
-    if in_the_way and may_have_happened(in_the_way) then
-      if not header.intent then
-        redis.call('HSET', Key.execution(instance, execution), 'intent', cmsgpack.pack({ status = status, fields = fields }))
-      end
-      local recipe = load(instance, execution, Recipe)
-      release(member(instance, execution, Recipe), recipe)
-      recipe.awaits = { capability = capability }
-      move(member(instance, execution, Recipe), recipe, Where.tasks, now)
-      save(instance, execution, Recipe, recipe)
-      return false
-    end
-  end
+-- The terminal step itself (G6): one wins, its reason stays, every other lease of the execution is revoked.
+local function end_execution(instance, execution, header, status, fields)
   if not ExecutionMoves[header.status][status] then
     error('an execution cannot go from ' .. header.status .. ' to ' .. status)
   end
-  for _, capability in ipairs(flight) do
+  for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(instance, execution))) do
     local record = load(instance, execution, capability)
     local route = member(instance, execution, capability)
     if not record then
@@ -154,7 +137,6 @@ local function finish(instance, execution, header, status, fields)
     else
       record_outcome(instance, execution, capability, record, Capability.cancelled,
         { error = 'the execution ended as ' .. status, outcome = Outcome.cancelled })
-      if record.group then redis.call('DEL', Key.group_open(instance, execution, record.group)) end
     end
   end
   redis.call('DEL', Key.in_flight(instance, execution))
@@ -164,17 +146,78 @@ local function finish(instance, execution, header, status, fields)
   redis.call('HDEL', Key.execution(instance, execution), 'intent')
   if fields.result then redis.call('HSETNX', Key.results(instance, execution), Recipe, fields.result) end
   redis.call('ZREM', Key.live(), instance .. '/' .. execution)
+  redis.call('ZREM', Key.deadlines(), instance .. '/' .. execution)
   redis.call('ZADD', Key.terminal(), now, instance .. '/' .. execution)
   emit(instance, execution, 'execution_' .. status, nil, { error = fields.error })
   return true
 end
 
--- After any settlement: carry out an intent that had to wait, or else wake the recipe if it should look.
-local function after_settling(instance, execution, header, looks)
-  if header.intent then
-    local intent = cmsgpack.unpack(header.intent)
-    return finish(instance, execution, header, intent.status, intent.fields)
+-- Carry out the intent that ends an execution (G9), as far as that can be done now. What nobody has claimed is
+-- closed and never starts. What is claimed or running, and what may have had its effect, stands in the way
+-- until it is settled; the recipe's own code does not, and loses its lease.
+local function carry_out(instance, execution, header)
+  local intent, waits_for = cmsgpack.unpack(header.intent), nil
+  for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(instance, execution))) do
+    local record = capability ~= Recipe and load(instance, execution, capability)
+    if record and (record.where == Where.leased or may_have_happened(record)) then
+      waits_for = capability
+    elseif record then
+      record_outcome(instance, execution, capability, record, Capability.cancelled,
+        { error = intent.fields.error, outcome = Outcome.cancelled })
+    end
   end
+  if not waits_for then return end_execution(instance, execution, header, intent.status, intent.fields) end
+  local recipe = load(instance, execution, Recipe)
+  if recipe.where == Where.tasks and recipe.awaits.capability == waits_for then return false end
+  release(member(instance, execution, Recipe), recipe)
+  recipe.awaits = { capability = waits_for }
+  move(member(instance, execution, Recipe), recipe, Where.tasks, now)
+  save(instance, execution, Recipe, recipe)
+  return false
+end
+
+-- Tell the agents of whatever runs that it is to stop. A hint: each renewal tells them again.
+local function ask_to_stop(instance, execution)
+  for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(instance, execution))) do
+    local record = load(instance, execution, capability)
+    if record and record.where == Where.leased and record.session then
+      local control = Key.control(record.session)
+      redis.call('RPUSH', control, cmsgpack.pack({ member(instance, execution, capability), record.token }))
+      redis.call('PEXPIRE', control, 60000)
+    end
+  end
+end
+
+-- Record the intent to end an execution, unless there is one already, and act on it. Says whether it has ended.
+local function intend(instance, execution, header, status, fields)
+  if not header.intent then
+    header.intent = cmsgpack.pack({ status = status, fields = fields, at = now })
+    redis.call('HSET', Key.execution(instance, execution), 'intent', header.intent)
+    emit(instance, execution, 'ending', nil, { status = status, error = fields.error })
+    ask_to_stop(instance, execution)
+  end
+  return carry_out(instance, execution, header)
+end
+
+-- The recipe has come to its end. While a `once` task may have had its effect that is only an intent (G6).
+local function finish(instance, execution, header, status, fields)
+  for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(instance, execution))) do
+    local record = capability ~= Recipe and load(instance, execution, capability)
+    if record and may_have_happened(record) then return intend(instance, execution, header, status, fields) end
+  end
+  return end_execution(instance, execution, header, status, fields)
+end
+
+-- Close one capability because its execution is being ended: it had not started, or its run was put down.
+local function withdraw(instance, execution, header, capability, record)
+  record_outcome(instance, execution, capability, record, Capability.cancelled,
+    { error = cmsgpack.unpack(header.intent).fields.error, outcome = Outcome.cancelled })
+  carry_out(instance, execution, header)
+end
+
+-- After any settlement: go on with an intent that had to wait, or else wake the recipe if it should look.
+local function after_settling(instance, execution, header, looks)
+  if header.intent then return carry_out(instance, execution, header) end
   if looks then wake_recipe(instance, execution) end
   return false
 end

@@ -3,7 +3,7 @@
 -- flags     allow-oom
 -- uses      _now _event _ticket _route _settle _lost
 -- args      life, queue, cause: text, cap, run
---           charge: "recipe", "task", or nil when the agent stopped the slot itself
+--           charge: "recipe", "task", "timeout", or nil when the agent stopped the slot for another reason
 -- returns   "abandoned" with routes: what it held; a second call finds nothing
 
 redis.call('HSET', Key.life(a.life), 'closed', 1)

@@ -1,6 +1,6 @@
 -- Make one due route ready.
 --
--- uses      _now _event _ticket _route _leader
+-- uses      _now _event _ticket _route _settle _leader
 -- args      leader: token, route, cap
 -- returns   "dispatched"; "not_due"; "unreadable": set aside with its bytes; "not_leader"
 
@@ -13,6 +13,12 @@ local record = load(instance, execution, capability)
 if not record or record.where ~= Where.due then
   if set_aside(Key.due(), a.route) then return reply('unreadable') end
   return reply('not_due')
+end
+-- A recipe that slept: its timer is done.
+local timer = capability == Recipe and record.awaits and load(instance, execution, record.awaits.capability)
+if timer and timer.kind == 'timer' then
+  record_outcome(instance, execution, record.awaits.capability, timer, Capability.completed,
+    { outcome = Outcome.completed })
 end
 dispatch(instance, execution, capability, record)
 emit(instance, execution, record.where, capability, { queue = record.queue, attempt = record.attempt })

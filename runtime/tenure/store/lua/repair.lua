@@ -70,7 +70,7 @@ for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(a.instance, a.e
   local record = load(a.instance, a.execution, capability)
   if record and record.invocation == Invocation.settled then
     redis.call('SREM', Key.in_flight(a.instance, a.execution), capability)
-  elseif record and check(capability, record) then
+  elseif record and record.kind ~= 'timer' and check(capability, record) then
     repaired[#repaired + 1] = capability
     emit(a.instance, a.execution, 'repaired', capability, {})
   end

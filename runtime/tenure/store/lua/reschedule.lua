@@ -1,18 +1,24 @@
 -- Give a route back untouched: no attempt, no retry, no crash, no completion (a handoff, or a drain).
 --
 -- flags     allow-oom
--- uses      _now _event _ticket _route _request
+-- uses      _now _event _ticket _route _request _settle
 -- args      life, request, session, instance, execution, capability, token, cap
 --           reason: why        avoid: whether this queue is not to be offered the route again
 --           block: stop it where it is instead, for this reason (data that cannot be read)
 --           mismatches: list of texts, allocation: text
--- returns   "rescheduled" with where; "lease_lost"; "superseded"; "closed"
+-- returns   "rescheduled" with where; "cancelled": it is being ended; "lease_lost"; "superseded"; "closed"
 
 local done = seen(a)
 if done then return done end
 local record = load(a.instance, a.execution, a.capability)
 if not holds(record, a.token) or (record.invocation == Invocation.started and a.capability ~= Recipe) then
   return answer(a, { answer = 'lease_lost' })
+end
+local header = header_of(a.instance, a.execution)
+if header.intent and a.capability ~= Recipe then
+  withdraw(a.instance, a.execution, header, a.capability, record)
+  publish(a.cap)
+  return answer(a, { answer = 'cancelled' })
 end
 if a.avoid then
   -- All of them, or a route that nobody here can do would go round. A queue's slots and code never change.

@@ -4,6 +4,7 @@
 -- args      instance, execution, nonce: of this request        header: flat list of header fields
 --           input_hash, recipe, band, params, needs, candidates, crash_limit, cap: events kept
 --           registry: revision the candidates were computed from
+--           delay: ms, or at: ms of the store's clock, before it may begin    deadline: ms after which it fails
 -- returns   "created"; "exists": the same input; "conflict": another recipe or input;
 --           "deleted": a tombstone; "stale": nobody can admit it, by an older registry. Nothing is written then.
 
@@ -21,7 +22,9 @@ local record = {
   revision = 1, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
   title = a.recipe, attempt = 1, failures = 0, crashes = 0, invocation = Invocation.dispatching,
 }
-if not choose(record) and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then
+local due = a.at or (a.delay and now + a.delay)
+local later = due and due > now
+if not later and not choose(record) and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then
   return reply('stale')
 end
 
@@ -33,7 +36,13 @@ redis.call('SADD', Key.in_flight(a.instance, a.execution), Recipe)
 redis.call('ZADD', Key.listing(a.instance), now, a.execution)
 redis.call('ZADD', Key.live(), now, a.instance .. '/' .. a.execution)
 emit(a.instance, a.execution, 'created', nil, { recipe = a.recipe })
-dispatch(a.instance, a.execution, Recipe, record)
+if a.deadline then redis.call('ZADD', Key.deadlines(), now + a.deadline, a.instance .. '/' .. a.execution) end
+if later then
+  move(member(a.instance, a.execution, Recipe), record, Where.due, due)
+  save(a.instance, a.execution, Recipe, record)
+else
+  dispatch(a.instance, a.execution, Recipe, record)
+end
 emit(a.instance, a.execution, record.where, Recipe, { queue = record.queue })
 publish(a.cap)
 return reply('created')

@@ -9,8 +9,8 @@
 --           settle: {capability, token, status, result, error, error_type, outcome}     what ran, if anything
 --           recipe: {frame, token, action, ...}                                          the live frame, if any
 --             hold                     keep going under the recipe lease
---             run, open                open this capability and run it here, in the chain
---             suspend, open, group, awaits   open what runs elsewhere; wait
+--             run, open, on_timeout    open this capability and run it here, in the chain
+--             suspend, open, group, timer, awaits   open what runs elsewhere, or sleep; wait
 --             complete, result | fail, error | block, error
 --           values: recorded values of the frame (`run.now`)      ordinals: how many the frame has used
 --           claim: whether to take the queue's best route when nothing was granted
@@ -93,7 +93,7 @@ local function run_here(spec)
   local record = open(i, e, header, spec)
   grant(member(i, e, spec.capability), record, a)
   become(record, Capability.running)
-  record.invocation, record.started_at = Invocation.started, now
+  record.invocation, record.started_at, record.on_timeout = Invocation.started, now, a.recipe.on_timeout
   save(i, e, spec.capability, record)
   emit(i, e, Invocation.started, spec.capability,
     { attempt = record.attempt, token = record.token, session = a.session })
@@ -108,6 +108,20 @@ local function open_elsewhere(spec)
   local record = open(i, e, header, spec)
   dispatch(i, e, spec.capability, record)
   emit(i, e, record.where, spec.capability, { queue = record.queue })
+end
+
+-- A timer is no route: the recipe itself lies in the due index until it is over.
+local function sleep(timer)
+  local record = open(i, e, header, timer)
+  become(record, Capability.running)
+  record.kind, record.started_at, record.invocation = 'timer', now, Invocation.started
+  save(i, e, timer.capability, record)
+  redis.call('HSETNX', Key.results(i, e), timer.capability, timer.result)
+  recipe.awaits, recipe.ready_at = { capability = timer.capability }, nil
+  release(route, recipe)
+  move(route, recipe, Where.due, now + timer.delay)
+  save(i, e, Recipe, recipe)
+  emit(i, e, 'sleeping', timer.capability, { ms = timer.delay })
 end
 
 local function finish_recipe(status, fields)
@@ -126,6 +140,7 @@ local actions = {
     end
   end,
   suspend = function()
+    if a.recipe.timer then return sleep(a.recipe.timer) end
     if a.recipe.open then open_elsewhere(a.recipe.open) end
     if a.recipe.group then open_group(a.recipe.group) end
     wait_for_tasks(a.recipe.awaits)
@@ -145,7 +160,10 @@ local actions = {
   end,
 }
 
-local looks = a.settle and settle(i, e, header, a.settle.capability, ran, a.settle.status, a.settle, recipe)
+-- A late error after a cancellation blames nobody (G14).
+local status = a.settle and a.settle.status
+if header.intent and status == Capability.failed then status = Capability.cancelled end
+local looks = a.settle and settle(i, e, header, a.settle.capability, ran, status, a.settle, recipe)
 if header.intent and a.settle then
   after_settling(i, e, header, looks)
   result.answer = 'frame_lost'

@@ -1,0 +1,19 @@
+-- An execution has passed its deadline: it fails, as soon as nothing stands in the way.
+--
+-- uses      _now _event _ticket _route _settle _leader
+-- args      leader: token, live: instance/execution, cap
+-- returns   "ended"; "requested": what runs was asked to stop; "not_due"; "not_leader"
+
+local refused = not_leader(a)
+if refused then return refused end
+local deadline = redis.call('ZSCORE', Key.deadlines(), a.live)
+if not deadline or tonumber(deadline) > now then return reply('not_due') end
+redis.call('ZREM', Key.deadlines(), a.live)
+local instance, execution = string.match(a.live, '^([^/]*)/(.*)$')
+local header = header_of(instance, execution)
+if not header or ExecutionTerminal[header.status] then return reply('not_due') end
+local ended = intend(instance, execution, header, Execution.failed,
+  { recipe_status = Capability.failed, error = 'its deadline has passed' })
+publish(a.cap)
+if ended then return reply('ended') end
+return reply('requested')
