@@ -36,13 +36,22 @@ def test_a_result_that_is_there_survives_a_record_that_was_rolled_back(stage: St
     assert stage.store.executions.result(INSTANCE, "e", "0:draw") == b"\x01first"
 
 
-def test_a_move_that_the_table_does_not_have_is_refused_whole(stage: Stage) -> None:
-    """G4: what was never started cannot have completed; and scripts validate before they write."""
+def test_a_result_whose_start_mark_a_failover_lost_is_taken_from_who_holds_the_token(stage: Stage) -> None:
+    """G2: the token decides. The record goes through `running` all the same, as the table of moves says."""
     slot, grant = stage.task_leased(started=False)
+
+    stage.settle(slot, grant)
+
+    assert stage.record("e", grant.capability)["status"] == "completed"
+
+
+def test_a_status_that_no_table_knows_is_refused_whole(stage: Stage) -> None:
+    """G4: and scripts validate before they write."""
+    slot, grant = stage.task_leased()
     before = dump_of_data(stage)
 
-    with pytest.raises(redis.ResponseError, match="cannot go from ready to completed"):
-        stage.settle(slot, grant)
+    with pytest.raises(redis.ResponseError, match="cannot go from running to skipped"):
+        stage.settle(slot, grant, status="skipped")
 
     assert dump_of_data(stage) == before
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -94,6 +94,8 @@ class RecipeDefinition(Generic[R]):
         return f"<recipe {self.key}>"
 
 
+@overload
+def task(func: Callable[P, Coroutine[Any, Any, R]], /) -> TaskDefinition[P, R]: ...
 @overload
 def task(func: Callable[P, R], /) -> TaskDefinition[P, R]: ...
 @overload

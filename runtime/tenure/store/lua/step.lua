@@ -160,6 +160,8 @@ local actions = {
   end,
 }
 
+-- Whoever holds the token may settle, also if a failover has lost its start mark.
+if a.settle and ran.status == Capability.ready then become(ran, Capability.running) end
 -- A late error after a cancellation blames nobody (G14).
 local status = a.settle and a.settle.status
 if header.intent and status == Capability.failed then status = Capability.cancelled end
