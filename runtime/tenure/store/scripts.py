@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 FOLDER = files("tenure.store") / "lua"
 
-#: Lua tables of names, each from the enum that owns it.
+#: What scripts write as `Table.name`, each table from the enum that owns it.
 NAMES: dict[str, type[StrEnum]] = {
     "Execution": status.ExecutionStatus,
     "Capability": status.CapabilityStatus,
@@ -74,12 +74,22 @@ def _lua(value: object) -> str:
     return "'" + str(value) + "'"
 
 
-def _names_in_lua(source: str) -> str:
+def _with_names(source: str) -> str:
+    """Put the text in place of every `Table.name`, once and not at each call.
+
+    Raises:
+        KeyError: a script uses a name that its enum does not have.
+    """
+    texts = {table: {name.value: _lua(name.value) for name in names} for table, names in NAMES.items()}
+    return re.sub(rf"\b({'|'.join(texts)})\.(\w+)", lambda found: texts[found[1]][found[2]], source)
+
+
+def _tables_in_lua(source: str) -> str:
     parts = []
     for table, members in NAMES.items():
-        if re.search(rf"\b{table}\.", source):
-            entries = ", ".join(f"{member.value} = '{member.value}'" for member in members)
-            parts.append(f"local {table} = closed({{ {entries} }}, '{table}')")
+        if f"pairs({table})" in source:
+            entries = ", ".join(f"{member.value} = {_lua(member.value)}" for member in members)
+            parts.append(f"local {table} = {{ {entries} }}")
     for table, moves in (
         ("ExecutionMoves", status.EXECUTION_MOVES),
         ("CapabilityMoves", status.CAPABILITY_MOVES),
@@ -110,7 +120,7 @@ def assemble(name: str, keys: Keys, ticket: TicketShape, *, test_clock: bool) ->
     shebang = f"#!lua flags={flags}\n" if flags else "#!lua\n"
     fields = ", ".join(f"{f} = {_lua(getattr(ticket, f))}" for f in TicketShape.__slots__)
     constants = f"local Recipe, Schema = '{RECIPE}', '{SCHEMA}'\nlocal Ticket = {{ {fields} }}\n"
-    return shebang + _PRELUDE + keys.lua(families) + _names_in_lua(body) + constants + body
+    return shebang + _PRELUDE + keys.lua(families) + _tables_in_lua(body) + constants + _with_names(body)
 
 
 @dataclass(slots=True)
