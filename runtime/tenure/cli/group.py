@@ -35,6 +35,10 @@ OWN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "explain": ("tenure.cli.commands.explain:explain", "Say why an execution is not moving."),
         "sessions": ("tenure.cli.commands.sessions:sessions", "List the agents that have registered."),
         "pools": ("tenure.cli.commands.pools:pools", "List what slots there are, and what they can run."),
+        "doctor": (
+            "tenure.cli.commands.doctor:doctor",
+            "Check server, scheduler, workers and stuck work, and say what to do.",
+        ),
     }
 )
 

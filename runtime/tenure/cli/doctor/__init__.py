@@ -1,0 +1,1 @@
+"""What `tenure doctor` makes of what it reads: pure functions from readings to findings."""
