@@ -20,8 +20,9 @@ from tenure.model.ticket import TicketShape
 ENTRY: Final = "tenure.work"
 #: Seconds after which RQ may think that a ticket's worker is lost; agents renew the entry long before.
 TIMEOUT: Final = 180
-#: Seconds for which RQ keeps a ticket that its own sweep has failed.
-FAILURE_TTL: Final = 3600
+#: Seconds for which RQ keeps a ticket that its own sweep has failed: it drops it in the same sweep. Such a
+#: ticket says that a slot is gone, which is no failure of what ran there, so nobody should be shown one.
+FAILURE_TTL: Final = 0
 
 RQ_PREFIX: Final = f"{RQ_KEY_PREFIX}:"
 
