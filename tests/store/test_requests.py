@@ -15,11 +15,14 @@ import pytest
 import redis
 
 from tenure.errors import LeaseLost, StoreUnreachable, Unconfirmed
+from tenure.model.blueprint import ExecutionBlueprint
+from tenure.model.creation import new_execution
 from tenure.model.status import SessionState
 from tenure.settings import Settings
 from tenure.store.answers import ANSWERS
 from tenure.wiring import open_store
 from tests.proxy import LossyProxy
+from tests.store.facade import facade
 from tests.store.stage import Stage
 
 Arguments = Mapping[str, Any]
@@ -176,6 +179,19 @@ def repair(stage: Stage) -> None:
     assert stage.store.duties.repair(stage.lead(), "default/e", lease=timedelta(seconds=15)) == ["recipe"]
 
 
+def save(stage: Stage) -> None:
+    store, execution = facade(stage), new_execution(ExecutionBlueprint("book", ("draw",)), execution_id="e")
+    store.add(execution)
+    execution.start({}, 1)
+    execution.mark_capability_ready("draw", {})
+    store.save(execution)
+
+
+def delete(stage: Stage) -> None:
+    stage.task_leased()
+    assert facade(stage).delete("e")
+
+
 SCENES: dict[str, Callable[[Stage], None]] = {
     scene.__name__: scene
     for scene in (
@@ -192,7 +208,7 @@ SCENES: dict[str, Callable[[Stage], None]] = {
             renew,
             abandon,
         ),
-        *(cancel, overdue, retire, lead, scan, takeover, due, place, evict, top_up, repair),
+        *(cancel, overdue, retire, lead, scan, takeover, due, place, evict, top_up, repair, save, delete),
     )
 }
 
