@@ -18,7 +18,8 @@ from tenure.cli.target import Target
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--url", help="The server: redis://, rediss:// or unix://. [env: TENURE_REDIS_URL; else embedded]"
+    "--url",
+    help="The server: redis://, rediss://, unix:// or sentinel://. [env: TENURE_REDIS_URL; else embedded]",
 )
 @click.option(
     "--namespace",

@@ -19,10 +19,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tenure.errors import InvalidInput, StoreUnreachable, UnsuitableServer
+from tenure.store import sentinel
 
 OLDEST_VERSION: Final = (7, 0)
 
-_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
+_SCHEMES: Final = frozenset({"redis", "rediss", "unix", sentinel.SCHEME})
 _HEALTH_CHECK_SECONDS: Final = 30
 
 
@@ -35,23 +36,28 @@ class ServerFacts:
 
 
 def connect(url: str, *, client_name: str | None = None, socket_timeout: float | None = 5.0) -> redis.Redis:
-    """A client for `redis://`, `rediss://` or `unix://`. Nothing is sent before its first command.
+    """A client for `redis://`, `rediss://`, `unix://` or `sentinel://` (see `tenure.store.sentinel`).
+
+    Nothing is sent before its first command.
 
     `socket_timeout`, in seconds, bounds connecting and each answer; a blocking command must be shorter.
     Raises InvalidInput if the URL cannot be read.
     """
-    _check_url(url)
+    scheme = _scheme(url)
+    options: dict[str, Any] = {
+        "client_name": client_name,
+        "socket_timeout": socket_timeout,
+        "socket_connect_timeout": socket_timeout,
+        # An idle connection is tried with a PING before a command is risked on it.
+        "health_check_interval": _HEALTH_CHECK_SECONDS,
+        "retry": Retry(NoBackoff(), 0),
+        "decode_responses": False,
+    }
     try:
-        return redis.Redis.from_url(
-            url,
-            client_name=client_name,
-            socket_timeout=socket_timeout,
-            socket_connect_timeout=socket_timeout,
-            # An idle connection is tried with a PING before a command is risked on it.
-            health_check_interval=_HEALTH_CHECK_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=False,
-        )
+        if scheme == sentinel.SCHEME:
+            return sentinel.primary_of(sentinel.SentinelAddress.parse(url), **options)
+        _check_path(scheme, url)
+        return redis.Redis.from_url(url, **options)
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"server URL {without_password(url)!r} cannot be read: {error}") from error
 
@@ -65,9 +71,18 @@ def reaching() -> Iterator[None]:
     try:
         yield
     except (failures.ConnectionError, failures.TimeoutError) as error:
-        raise StoreUnreachable(
-            f"the server does not answer ({error}); nothing was changed, try again when it does"
-        ) from error
+        raise _unreachable(error) from error
+    except failures.ResponseError as error:
+        # How a primary answers who waits for something when it becomes a replica.
+        if not str(error).startswith("UNBLOCKED"):
+            raise
+        raise _unreachable(error) from error
+
+
+def _unreachable(error: Exception) -> StoreUnreachable:
+    return StoreUnreachable(
+        f"the server does not answer ({error}); nothing was changed, try again when it does"
+    )
 
 
 def check_server(client: redis.Redis, url: str) -> ServerFacts:
@@ -127,23 +142,28 @@ def without_password(url: str) -> str:
     return re.sub(r"(?<=password=)[^&]*", "***", shown)
 
 
-def _check_url(url: str) -> None:
-    shown = without_password(url)
+def was_never_sent(error: Exception) -> bool:
+    """Whether a command that ended so cannot have reached the server."""
+    return isinstance(error, sentinel.NoPrimary) or "connecting to" in str(error)
+
+
+def _scheme(url: str) -> str:
     scheme, separator, _ = url.partition("://")
     if not separator or scheme not in _SCHEMES:
         raise InvalidInput(
-            f"server URL {shown!r} must begin with redis://, rediss:// or unix://, "
-            "for example redis://localhost:6379/0"
+            f"server URL {without_password(url)!r} must begin with redis://, rediss://, unix:// or "
+            f"sentinel://, for example redis://localhost:6379/0 or {sentinel.EXAMPLE}"
         )
-    try:
-        path = urlsplit(url).path
-    except ValueError as error:
-        raise InvalidInput(f"server URL {shown!r} cannot be read: {error}") from error
+    return scheme
+
+
+def _check_path(scheme: str, url: str) -> None:
+    path = urlsplit(url).path
     # The client takes an unreadable database number for 0.
     if scheme != "unix" and not re.fullmatch(r"/?\d*", path):
-        raise InvalidInput(f"server URL {shown!r} names database {path[1:]!r}; it must be a number")
+        raise ValueError(f"it names database {path[1:]!r}, which must be a number")
     if scheme == "unix" and not path:
-        raise InvalidInput(f"server URL {shown!r} names no socket, for example unix:///run/redis.sock")
+        raise ValueError("it names no socket, for example unix:///run/redis.sock")
 
 
 def _version_number(version: str) -> tuple[int, ...]:

@@ -14,11 +14,12 @@ import logging
 import random
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgpack
 import redis
@@ -28,9 +29,16 @@ from tenure.errors import StoreFull, StoreUnreachable, Unconfirmed
 from tenure.model import status
 from tenure.model.ticket import TicketShape
 from tenure.store.answers import ANSWERS
+from tenure.store.connection import was_never_sent
 from tenure.store.keys import FAMILIES, RECIPE, SCHEMA, Keys
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+#: What one round trip of `call_many` carries at most: others' steps must fit in between.
+BATCH: Final = 100
+BATCH_BYTES: Final = 4 * 1024 * 1024
 
 FOLDER = files("tenure.store") / "lua"
 
@@ -157,27 +165,38 @@ class Scripts:
             StoreUnreachable: the server could not be reached at all within the budget.
             StoreFull: the server's memory limit is reached; nothing was written.
         """
-        # The server's msgpack has no binary type: bytes travel as raw strings.
-        packed = msgpack.packb(dict(arguments), use_bin_type=False)
-        raw = self._send(name, packed)
-        # Lua strings have no encoding: payload bytes come back as surrogates, and `as_bytes` restores them.
-        reply: dict[str, Any] = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
-        reply["answer"] = ANSWERS[name](reply["answer"])
-        return reply
+        packed = _pack(arguments)
+        return _read(name, self._patiently(name, lambda: self._evaluate(name, packed)))
 
-    def _send(self, name: str, packed: bytes) -> bytes:
+    def call_many(self, name: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Run one script once per request, a batch in each round trip; replies in the order of requests.
+
+        Each is a step of its own. A batch of which replies were lost is resent whole, as `call` resends one.
+
+        Raises:
+            Unconfirmed, StoreUnreachable, StoreFull: as `call` does. Earlier batches have taken effect, and
+                any part of the failed one may have.
+        """
+        replies: list[dict[str, Any]] = []
+        for batch in _batches([_pack(request) for request in requests]):
+            raw = self._patiently(name, partial(self._evaluate_many, name, batch))
+            replies += [_read(name, one) for one in raw]
+        return replies
+
+    def _patiently(self, name: str, send: Callable[[], R]) -> R:
+        """Send, and send again until there is a reply or the budget is spent."""
         deadline = time.monotonic() + self._resend_seconds
         pause, sent = 0.02, False
         while True:
             try:
-                return self._evaluate(name, packed)
+                return send()
             except failures.OutOfMemoryError as error:
                 raise StoreFull(
                     f"the server's memory limit is reached, so {name!r} was refused and nothing was written; "
                     "make room or raise maxmemory, and try again"
                 ) from error
             except (failures.ConnectionError, failures.TimeoutError, failures.ReadOnlyError) as error:
-                sent = sent or "connecting to" not in str(error)
+                sent = sent or not was_never_sent(error)
                 if time.monotonic() + pause > deadline:
                     raise self._given_up(name, sent=sent) from error
                 log.warning("resending %s: %s", name, error)
@@ -192,6 +211,21 @@ class Scripts:
         except failures.NoScriptError:
             return self._client.eval(script.source, 0, packed)  # type: ignore[no-any-return]
 
+    def _evaluate_many(self, name: str, batch: Sequence[bytes]) -> list[bytes]:
+        script = self._loaded[name]
+        self.calls += len(batch)
+        # In the same round trip, since a server that has restarted knows no script.
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.script_load(script.source)
+            for packed in batch:
+                pipe.evalsha(script.sha, 0, packed)
+            # Not raised by redis-py, whose message would show what was sent.
+            _, *replies = pipe.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
     def _given_up(self, name: str, *, sent: bool) -> Exception:
         seconds = self._resend_seconds
         if sent:
@@ -200,6 +234,33 @@ class Scripts:
                 "the store's state stands"
             )
         return StoreUnreachable(f"the server could not be reached for {seconds:g} s; {name!r} was not sent")
+
+
+def _pack(arguments: Mapping[str, Any]) -> bytes:
+    # The server's msgpack has no binary type: bytes travel as raw strings.
+    packed: bytes = msgpack.packb(dict(arguments), use_bin_type=False)
+    return packed
+
+
+def _read(name: str, raw: bytes) -> dict[str, Any]:
+    # Lua strings have no encoding: payload bytes come back as surrogates, and `as_bytes` restores them.
+    reply: dict[str, Any] = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
+    reply["answer"] = ANSWERS[name](reply["answer"])
+    return reply
+
+
+def _batches(packed: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """In order; each holds at least one request and keeps to both limits otherwise."""
+    batch: list[bytes] = []
+    size = 0
+    for one in packed:
+        if batch and (len(batch) == BATCH or size + len(one) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += len(one)
+    if batch:
+        yield batch
 
 
 def as_bytes(text: str | bytes) -> bytes:
