@@ -15,6 +15,7 @@ from tenure_scheduler.duties.deadlines import Deadlines
 from tenure_scheduler.duties.due import DueWork
 from tenure_scheduler.duties.placement import ParkedWork
 from tenure_scheduler.duties.repair import IndexRepair
+from tenure_scheduler.duties.retention import Retention
 from tenure_scheduler.duties.sessions import SessionExpiry
 from tenure_scheduler.duties.takeover import TakeoverScan
 from tenure_scheduler.duties.tickets import TicketTopUp
@@ -49,6 +50,7 @@ def build(store: Store, *, owner: str, stopping: Stopping) -> Scheduler:
             ParkedWork(duties=duties, executions=store.executions, placement=store.placement),
             TicketTopUp(duties=duties),
             IndexRepair(duties=duties, settings=store.settings),
+            Retention(duties=duties, settings=store.settings),
         ],
         settings=store.settings,
         wait_for_nudge=duties.wait_for_nudge,

@@ -171,6 +171,13 @@ class DeleteAnswer(StrEnum):
     IN_DOUBT = "in_doubt"
 
 
+class ForgetAnswer(StrEnum):
+    FORGOTTEN = "forgotten"
+    KEPT = "kept"
+    UNREADABLE_END = "unreadable_end"
+    NOT_LEADER = "not_leader"
+
+
 #: One entry per `.lua` file that is a script.
 ANSWERS: dict[str, type[StrEnum]] = {
     "start": StartAnswer,
@@ -197,4 +204,5 @@ ANSWERS: dict[str, type[StrEnum]] = {
     "repair": RepairAnswer,
     "save": SaveAnswer,
     "delete": DeleteAnswer,
+    "forget": ForgetAnswer,
 }

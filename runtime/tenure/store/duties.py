@@ -18,6 +18,7 @@ from tenure.model.status import SessionState
 from tenure.store.answers import (
     DueAnswer,
     EvictAnswer,
+    ForgetAnswer,
     LeadAnswer,
     OverdueAnswer,
     PlaceAnswer,
@@ -97,13 +98,15 @@ class DutyStore:
         with reaching():
             return self._client.blpop([self._keys("nudge")], timeout=timeout.total_seconds()) is not None
 
-    def page(self, index: str, *, limit: int, after: int = 0, due: bool = False) -> list[str]:
-        """Members of an index, oldest first; with `due`, those whose time has come by the store's clock.
+    def page(
+        self, index: str, *, limit: int, after: int = 0, due: bool = False, age: timedelta = timedelta(0)
+    ) -> list[str]:
+        """Members of an index, oldest first; with `due`, those that came due `age` ago by the store's clock.
 
-        `index` is one of leased, due, sessions, environment, blocked, live.
+        `index` is one of leased, due, sessions, environment, blocked, live, deadlines, terminal.
         """
         reply = self._scripts.call(
-            "scan", {"index": index, "limit": limit, "after": after, "due": due or None}
+            "scan", {"index": index, "limit": limit, "after": after, "due": due or None, "age": _ms(age)}
         )
         return list(reply["entries"])
 
@@ -141,6 +144,16 @@ class DutyStore:
     def end_overdue(self, leader: int, live: str) -> OverdueAnswer:
         """Fail an execution, `instance/execution`, that is past its deadline."""
         return OverdueAnswer(self._leading("overdue", live, {"leader": leader, "live": live})["answer"])
+
+    def forget(self, leader: int, ended: str, *, age: timedelta) -> ForgetAnswer:
+        """Delete an execution, `instance/execution`, that ended `age` ago, with all that belongs to it."""
+        arguments = {"leader": leader, "ended": ended, "age": _ms(age)}
+        answer = ForgetAnswer(self._leading("forget", f"execution {ended}", arguments)["answer"])
+        if answer is ForgetAnswer.UNREADABLE_END:
+            raise Malformed(
+                f"execution {ended}: it is listed as ended, and what is stored does not say so; it is kept"
+            )
+        return answer
 
     def place(self, leader: int, route: str, candidates: Candidates, *, registry: int) -> PlaceAnswer:
         """Place a parked route among `candidates`, computed from `registry`."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from tenure.store.duties import DutyStore
 
 
 class Ripe:
-    """What has lapsed or is due, oldest first.
+    """What has lapsed or is due, oldest first; with an age, what was so that long ago.
 
     What is dealt with leaves the index, so the next page begins where this one did, after what had to stay.
     """
 
-    def __init__(self, *, duties: DutyStore, index: str, limit: int) -> None:
+    def __init__(self, *, duties: DutyStore, index: str, limit: int, age: timedelta = timedelta(0)) -> None:
         self._duties = duties
         self._index = index
         self._limit = limit
+        self._age = age
         self._passed = 0
 
     def page(self) -> list[str]:
         """The next page."""
-        return self._duties.page(self._index, limit=self._limit, after=self._passed, due=True)
+        return self._duties.page(self._index, limit=self._limit, after=self._passed, due=True, age=self._age)
 
     def done(self, page: list[str], *, stayed: int) -> bool:
         """Note how many of the page stayed in the index; says whether there may be more after it."""

@@ -2,7 +2,7 @@
 --
 -- Its leases are void from here on: whoever holds one is told so. What may have had its effect is not forgotten.
 --
--- uses      _now _event _ticket _route _settle
+-- uses      _now _event _ticket _route _settle _belongings
 -- args      instance, execution, nonce: of this request
 -- returns   "deleted"; "unknown": there is none
 --           "in_doubt" with subject: a task that may have had its effect. Nothing is changed then.
@@ -28,11 +28,7 @@ for _, capability in ipairs(flight) do
   end
   redis.call('ZREM', Key.blocked(), route)
 end
-redis.call('DEL', Key.execution(i, e), Key.records(i, e), Key.params(i, e), Key.results(i, e), Key.groups(i, e),
-  Key.attempts(i, e), Key.in_flight(i, e), Key.events(i, e))
-redis.call('ZREM', Key.listing(i), e)
-redis.call('ZREM', Key.live(), name)
-redis.call('ZREM', Key.terminal(), name)
+remove_all(i, e)
 redis.call('SET', Key.tombstone(i, e), a.nonce, 'PX', 86400000)
 -- Whoever follows it learns that it is gone.
 redis.call('XADD', Key.feed(), 'MAXLEN', '~', 10000, '*', 'execution', name, 'seq', 0)
