@@ -192,6 +192,13 @@ def delete(stage: Stage) -> None:
     assert facade(stage).delete("e")
 
 
+def forget(stage: Stage) -> None:
+    slot, recipe = stage.recipe_leased()
+    stage.advance(slot, recipe, "complete", result=b"\x01\x01")
+    stage.pass_ms(1000)
+    stage.store.duties.forget(stage.lead(), "default/e", age=timedelta(seconds=1))
+
+
 SCENES: dict[str, Callable[[Stage], None]] = {
     scene.__name__: scene
     for scene in (
@@ -208,7 +215,22 @@ SCENES: dict[str, Callable[[Stage], None]] = {
             renew,
             abandon,
         ),
-        *(cancel, overdue, retire, lead, scan, takeover, due, place, evict, top_up, repair, save, delete),
+        *(
+            cancel,
+            overdue,
+            retire,
+            lead,
+            scan,
+            takeover,
+            due,
+            place,
+            evict,
+            top_up,
+            repair,
+            save,
+            delete,
+            forget,
+        ),
     )
 }
 
@@ -225,6 +247,7 @@ SECOND = {
     "evict": {"answer": "evicted", "count": 0, "left": 0},
     "top_up": {"answer": "topped_up", "count": 0},
     "repair": {"answer": "checked", "repaired": []},
+    "forget": {"answer": "kept"},
 }
 
 
