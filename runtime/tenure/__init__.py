@@ -5,6 +5,7 @@ from tenure import Client, Needs, Retry, Run, TaskContext, recipe, task
 
 from tenure.client.client import Client
 from tenure.client.handle import Handle
+from tenure.client.starting import Input
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import recipe, task
 from tenure.engine.run import Run
@@ -33,6 +34,7 @@ __all__ = [
     "ExecutionFailed",
     "ExecutionNotFound",
     "Handle",
+    "Input",
     "LeaseLost",
     "Needs",
     "Retry",

@@ -100,7 +100,7 @@ def store(url: str, namespace: str) -> Iterator[Store]:
 
 @pytest.fixture
 def client(store: Store) -> Client:
-    return Client.over(store)
+    return Client(store=store)
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def look_while_it_runs(tenure: Tenure, url: str, namespace: str, *words: str) ->
 
     with open_store(url, namespace=namespace, settings=Settings(window=5)) as store:
         slot = working_slot(store, Definitions.of([step, walk]))
-        Client.over(store).start(walk, id="walk")
+        Client(store=store).start(walk, id="walk")
         slot.drain()
     return seen[0]
 
@@ -147,7 +147,7 @@ def test_a_long_result_is_cut_for_people_only(tenure: Tenure, url: str, namespac
 
     with open_store(url, namespace=namespace) as store:
         slot = working_slot(store, Definitions.of([long]))
-        Client.over(store).start(long, id="long")
+        Client(store=store).start(long, id="long")
         slot.drain()
     shown = tenure.here("show", "long")
     assert "--all shows them" in shown.lines[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel
 
 from tenure import Client, ExecutionExists, ExecutionNotFound, Run, recipe, task
 from tenure.errors import InvalidInput, NotPlainData, PayloadTooLarge, UnknownRecipe
-from tenure.wiring import Store, open_store
+from tenure.wiring import Store
 from tests.jobs import work
 
 
@@ -33,17 +32,6 @@ def takes_an_order(run: Run, order: Order, copies: int = 1) -> Order:
 @task
 def a_task() -> None:
     """Only to be passed where a recipe belongs."""
-
-
-@pytest.fixture
-def store(url: str, namespace: str) -> Iterator[Store]:
-    with open_store(url, namespace=namespace) as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(store: Store) -> Client:
-    return Client(store=store)
 
 
 def keys(store: Store) -> set[bytes]:

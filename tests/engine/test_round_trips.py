@@ -88,7 +88,7 @@ def measure(store: Store, slot: Driver, monkeypatch: pytest.MonkeyPatch) -> Meas
     monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
     monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
     monkeypatch.setattr(bench, "VIEW_SECONDS", 3600.0)
-    client = Client.over(store)
+    client = Client(store=store)
 
     def measured(definition: RecipeDefinition[Any], *args: Any) -> Traffic:
         handle = client.start(definition, *args)
@@ -135,7 +135,7 @@ def test_a_map_costs_five_script_calls_beside_its_items(measure: Measure) -> Non
 
 
 def test_starting_costs_one_script_call(store: Store, measure: Measure) -> None:
-    client = Client.over(store)
+    client = Client(store=store)
     before = Traffic.of(store)
     client.start(single)
     traffic = Traffic.of(store).since(before)

@@ -37,7 +37,7 @@ def retention(world: World) -> Retention:
 
 @pytest.fixture
 def client(world: World) -> Client:
-    return Client.over(world.store, instance=INSTANCE)
+    return Client(store=world.store, instance=INSTANCE)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_one_who_leads_no_more_forgets_nothing(
 
 def test_a_full_server_gets_room_by_it() -> None:
     with OwnServer() as server, open_store(server.url, namespace="full", test_clock=True) as store:
-        world, client = World(store, store.client), Client.over(store)
+        world, client = World(store, store.client), Client(store=store)
         slot = working_slot(store, samples.DEFINITIONS)
         for _ in range(3):
             client.start(samples.squares, 100)

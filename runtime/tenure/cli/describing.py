@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from tenure.client.client import HIGHEST
+from tenure.client.starting import HIGHEST
 from tenure.model.status import CapabilityStatus, is_terminal
 from tenure.store.events import Event
 from tenure.store.executions import StoredExecution, moment

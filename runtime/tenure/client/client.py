@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import builtins
 import os
-import uuid
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tenure.client.explain import Explanation
 from tenure.client.handle import Handle
+from tenure.client.starting import DEFAULT, Input, Options, Starter
 from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.placement import Code
-from tenure.errors import ExecutionExists, InvalidInput, UnknownRecipe
-from tenure.model.data import encode, input_hash
-from tenure.model.duration import Duration, parse_duration
+from tenure.errors import InvalidInput
+from tenure.model.duration import Duration
 from tenure.model.names import check_execution_id, check_instance_id
-from tenure.model.needs import Needs, overlay
+from tenure.model.needs import Needs
 from tenure.model.status import ExecutionStatus
 from tenure.settings import Settings
-from tenure.store.answers import CancelAnswer, StartAnswer
-from tenure.store.executions import NewExecution, StoredExecution
+from tenure.store.answers import CancelAnswer
+from tenure.store.executions import StoredExecution
 from tenure.wiring import Store, open_store
-
-LOWEST, DEFAULT, HIGHEST = 0, 5, 9
 
 
 class Client:
     """Starts executions for one instance and answers questions about them.
 
     Args:
-        url: `redis://`, `rediss://` or `unix://`; by default `TENURE_REDIS_URL`, or else the embedded server
-            with its data in `.tenure/`.
+        url: `redis://`, `rediss://`, `unix://` or `sentinel://host[:port],.../service`; by default
+            `TENURE_REDIS_URL`, or else the embedded server with its data in `.tenure/`.
         instance: the owner of what is started here; another instance's executions are not seen.
         namespace: the set of keys and queues; workers and schedulers must be given the same one.
             By default `TENURE_NAMESPACE`, or else "tenure".
@@ -54,11 +51,6 @@ class Client:
         self.instance = check_instance_id(instance)
         self._store = store or open_store(url, namespace=namespace, settings=settings, environment=os.environ)
 
-    @classmethod
-    def over(cls, store: Store, *, instance: str = "default") -> Self:
-        """A client over a store that is open already; closing the client closes it."""
-        return cls(store=store, instance=instance)
-
     @property
     def store(self) -> Store:
         """The open store, for tools that need more than the client offers."""
@@ -70,6 +62,7 @@ class Client:
         /,
         *args: Any,
         id: str | None = None,  # noqa: A002  # the field's word, and a keyword only
+        key: str | None = None,
         needs: Needs | None = None,
         priority: int = DEFAULT,
         correlation_id: str | None = None,
@@ -82,6 +75,8 @@ class Client:
 
         Args:
             id: a name for it; starting again with the same id and input returns the same execution.
+            key: any text, up to 256 characters, instead of an id: a message's or request's own identity. The
+                id is made from it, so that the same key of the same instance is the same execution.
             needs: explicit requirements of this execution, which win over all declarations.
             priority: 0 (last) to 9 (first).
             correlation_id: to find related executions by; the id by default.
@@ -90,61 +85,57 @@ class Client:
 
         Raises:
             InvalidInput: the input does not fit the recipe, or is not plain data; nothing was stored.
-            ExecutionExists: the id is taken by another recipe or input; nothing was changed.
+            ExecutionExists: the id or key is taken by another recipe or input; nothing was changed.
         """
-        if not isinstance(recipe, RecipeDefinition):
-            raise UnknownRecipe(f"{recipe!r} is not a recipe; declare it with @recipe")
-        if not LOWEST <= priority <= HIGHEST:
-            raise InvalidInput(
-                f"priority {priority}: give a whole number from {LOWEST} (last) to {HIGHEST} (first)"
-            )
-        execution = check_execution_id(id) if id is not None else uuid.uuid4().hex
-        params = recipe.signature.dump_call(args, kwargs)
-        limit = self._store.settings.payload
-        job_needs = needs or Needs()
-        new = {
-            "instance": self.instance,
-            "execution": execution,
-            "nonce": uuid.uuid4().hex,
-            "recipe": recipe.name,
-            "version": recipe.version,
-            "input_hash": input_hash(params),
-            "params": encode(params, limit=limit, where=f"the input of {recipe.name}"),
-            "correlation": correlation_id or execution,
-            "band": HIGHEST - priority,
-            "base_needs": recipe.needs.to_data(),
-            "job_needs": job_needs.to_data(),
-            "crash_limit": self._store.settings.crashes,
-            "delay": None if delay is None else _ms(parse_duration(delay, name="delay")),
-            "at": None if at is None else _epoch_ms(at),
-            "deadline": None if deadline is None else _ms(parse_duration(deadline, name="deadline")),
-        }
-        self._start(new, overlay(recipe.needs, job_needs), Code(recipe=recipe.key))
+        options = Options(
+            needs=needs,
+            priority=priority,
+            correlation_id=correlation_id,
+            delay=delay,
+            at=at,
+            deadline=deadline,
+        )
+        starter = Starter(self._store, self.instance, recipe, options)
+        execution = starter.start(Input(*args, id=id, key=key, **kwargs))
         return Handle(self._store, self.instance, execution, recipe)
 
-    def _start(self, new: dict[str, Any], demand: Needs, code: Code) -> None:
-        placement = self._store.placement
-        while True:
-            view = placement.view()
-            candidates = placement.candidates(view, demand, code)
-            answer = self._store.executions.start(
-                NewExecution(**new, needs=demand.to_data(), candidates=candidates, registry=view.revision)
-            )
-            match answer:
-                case StartAnswer.CREATED | StartAnswer.EXISTS:
-                    return
-                case StartAnswer.STALE:
-                    # A session came or went between placement and parking: look again.
-                    continue
-                case StartAnswer.CONFLICT:
-                    raise ExecutionExists(
-                        f"execution {new['execution']} exists already with another recipe or input; "
-                        "nothing was changed. Use another id, or the same input"
-                    )
-                case StartAnswer.DELETED:
-                    raise ExecutionExists(
-                        f"execution {new['execution']} was deleted, and its id is not used again yet"
-                    )
+    def start_many(
+        self,
+        recipe: RecipeDefinition[Any],
+        inputs: Iterable[Any],
+        /,
+        *,
+        needs: Needs | None = None,
+        priority: int = DEFAULT,
+        correlation_id: str | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        deadline: Duration | None = None,
+    ) -> builtins.list[Handle]:
+        """Start one execution per input in few round trips, and return their handles in order.
+
+        Each starts for itself, so some may run before the last is stored. Give ids or keys where the call may
+        be repeated: what was started by a call that failed half-way is then not started twice.
+
+        Args:
+            inputs: each is the recipe's one argument, or an `Input` with several, or with an id or a key.
+            needs, priority, correlation_id, delay, at, deadline: as for `start`, the same for all.
+
+        Raises:
+            InvalidInput: an input does not fit; the message says which, and nothing of the call was stored.
+            ExecutionExists: ids or keys are taken, the message says which; all others were started.
+        """
+        options = Options(
+            needs=needs,
+            priority=priority,
+            correlation_id=correlation_id,
+            delay=delay,
+            at=at,
+            deadline=deadline,
+        )
+        starter = Starter(self._store, self.instance, recipe, options)
+        ids = starter.start_many(inputs)
+        return [Handle(self._store, self.instance, execution, recipe) for execution in ids]
 
     def cancel(self, id: str, reason: str = "") -> CancelAnswer:  # noqa: A002  # the field's word
         """Ask that an execution ends as cancelled. The intent is durable, and the first reason stays.
@@ -200,16 +191,6 @@ def _status(text: ExecutionStatus | str) -> ExecutionStatus:
     except ValueError:
         known = ", ".join(ExecutionStatus)
         raise InvalidInput(f"{text!r} is no status of an execution; there are {known}") from None
-
-
-def _ms(duration: timedelta) -> int:
-    return int(duration.total_seconds() * 1000)
-
-
-def _epoch_ms(moment: datetime) -> int:
-    if moment.tzinfo is None:
-        raise InvalidInput(f"at={moment.isoformat()} has no time zone; give an aware datetime")
-    return int(moment.timestamp() * 1000)
 
 
 def _pages(ids: Iterator[str], size: int) -> Iterator[list[str]]:

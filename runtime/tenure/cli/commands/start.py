@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -14,7 +15,8 @@ import click
 from tenure.cli.connecting import connect
 from tenure.cli.output import jsonable, on_terminal
 from tenure.cli.target import Target, pass_target
-from tenure.client.client import DEFAULT, HIGHEST, LOWEST
+from tenure.client.client import Client
+from tenure.client.starting import DEFAULT, HIGHEST, LOWEST
 from tenure.engine.definitions import Definitions, RecipeDefinition, load_modules
 from tenure.errors import InvalidInput, UnknownRecipe
 from tenure.model.duration import parse_duration
@@ -23,6 +25,10 @@ from tenure.model.needs import Needs
 _KEYWORD: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 #: What begins like this was meant as JSON, so that a slip in it is not stored as text.
 _JSON_BEGINNINGS: Final = ("{", "[", '"')
+#: What an argument cannot be called, since it would be taken for an option of the start.
+_OPTIONS: Final = frozenset(
+    name for name, one in inspect.signature(Client.start).parameters.items() if one.kind is one.KEYWORD_ONLY
+)
 
 
 @click.command(short_help="Start an execution of a recipe.")
@@ -143,7 +149,7 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def _checked(kwargs: dict[str, Any]) -> dict[str, Any]:
-    if taken := sorted({"id", "needs", "priority", "correlation_id"} & kwargs.keys()):
+    if taken := sorted(_OPTIONS & kwargs.keys()):
         raise InvalidInput(
             f"{taken[0]}= cannot be given by name, since it names an option of the start itself; "
             "give that argument by its position"
