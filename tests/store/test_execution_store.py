@@ -707,6 +707,80 @@ def test_what_may_have_had_its_effect_is_not_ended_or_forgotten(stage: Stage) ->
     assert store.delete("e") is True
 
 
+def test_each_lease_guards_its_own(stage: Stage) -> None:
+    """G2: no slot saves over what another holds, and while anything is held nobody saves without a lease."""
+    slot, recipe_grant = stage.recipe_leased()
+    group = stage.group(stage.spec(1), size=2, window=2)
+    awaits = {"capability": "0:draw"}
+    stage.advance(slot, recipe_grant, "suspend", open=stage.spec(0), group=group, awaits=awaits)
+    stage.settle(slot, stage.claim(slot))
+    grants = {grant.capability: grant for grant in [stage.claim(slot) for _ in range(3)]}
+    member, other = "1:draw:0", "1:draw:1"
+    slot.reschedule(grants[other], reason="drain")
+    held = {name: grants[name].token for name in (RECIPE, member)}
+    store = facade(stage)
+    before = stage.dump()
+
+    ended = stored(store, "e")
+    ended.mark_failed("it broke")
+    settled = stored(store, "e")
+    settled.mark_capability_failed(member, "it broke")
+    waiting = stored(store, "e")
+    waiting.mark_capability_cancelled(other, "enough")
+    for execution, token in (
+        (ended, held[member]),
+        (ended, None),
+        (settled, held[RECIPE]),
+        (settled, None),
+        (waiting, None),
+        (waiting, held[RECIPE] + 999),
+    ):
+        with pytest.raises(LeaseLost):
+            store.save(execution, token=token)
+    # What changes nothing needs nothing.
+    store.save(stored(store, "e"))
+    assert stage.dump() == before
+
+    store.save(waiting, token=held[RECIPE])
+    store.save(stored(store, "e"), token=held[RECIPE])
+    assert stored(store, "e").capability_state(other).status == "cancelled"
+    assert broken(stage.store) == []
+
+
+def test_who_knows_of_no_charge_cannot_end_it_either(stage: Stage) -> None:
+    """G6: what is held is of before the charge began."""
+    slot, recipe_grant = stage.recipe_leased()
+    store = facade(stage)
+    execution = stored(store, "e")
+    stage.suspend(slot, recipe_grant, stage.spec(0, effects="once"))
+    grant = stage.claim(slot)
+    slot.mark_started(grant)
+    execution.mark_failed("it broke")
+
+    with pytest.raises(IllegalTransition, match="0:draw has begun"):
+        store.save(execution, token=grant.token)
+    assert stage.stored().status == "running"
+
+
+def test_the_first_reason_to_end_stays(stage: Stage) -> None:
+    """G14: the end waits for a task that runs, and is decided."""
+    _, grant = stage.task_leased()
+    stage.store.executions.cancel(INSTANCE, "e", reason="enough", nonce="n")
+    store = facade(stage)
+    execution = stored(store, "e")
+    execution.mark_failed("late")
+
+    with pytest.raises(IllegalTransition, match="cannot be saved as failed"):
+        store.save(execution, token=grant.token)
+    execution = stored(store, "e")
+    execution.mark_capability_completed("0:draw", {"ink": 5})
+    store.save(execution, token=grant.token)
+
+    found = stored(store, "e")
+    assert (found.status, found.error, found.result("0:draw")) == ("cancelled", "enough", {"ink": 5})
+    assert broken(stage.store) == []
+
+
 @pytest.mark.parametrize("how", ["add", "save"])
 def test_a_resend_gets_the_first_answer_whatever_came_between(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, how: str
