@@ -93,7 +93,6 @@ def open_store(
     if url is None:
         embedded = EmbeddedServer.attach(Path(environment.get("TENURE_FOLDER", FOLDER)))
         url = embedded.url
-    tickets.install()
     client = connect(url)
     check_server(client, url)
     keys = Keys(namespace, tickets.RQ_PREFIX)

@@ -14,6 +14,7 @@ from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, U
 from tenure.model.allocation import Allocation
 from tenure.model.names import check_pool
 from tenure.settings import Settings
+from tenure.transport import tickets
 from tenure.wiring import NAMESPACE, open_store
 from tenure_workers.agent import Agent
 from tenure_workers.plan import Plan
@@ -73,6 +74,7 @@ def worker(  # noqa: PLR0917  # one per option
 
 
 def _work(plan: Plan, url: str | None, namespace: str) -> int:
+    tickets.install()
     settings = Settings.from_environment(os.environ)
     # The agent's renewals must name what slots hold now, so one is given up when the next is due.
     own = replace(settings, resend=min(settings.resend, settings.renewal))

@@ -28,6 +28,7 @@ from tenure.model.allocation import Allocation
 from tenure.settings import Settings
 from tenure.store.grants import Holder
 from tenure.store.leases import SlotLeases
+from tenure.transport import tickets
 from tenure.wiring import Store, open_store
 from tenure_workers.admission import Admission
 from tenure_workers.death import UNCONFIRMED_EXIT
@@ -119,6 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     # Until RQ's loop says so again: a signal to every process of a service must not end a slot (see rqside).
     signal.signal(signal.SIGTERM, _ignore)
     signal.signal(signal.SIGINT, _ignore)
+    tickets.install()
     page = SlotPage.attach(int(page_descriptor))
     control = Control.from_argument(control_descriptor)
     assignment = Assignment(**control.receive())

@@ -26,7 +26,7 @@ from werkzeug.exceptions import Forbidden, MethodNotAllowed, NotFound
 from tenure.errors import StoreUnreachable
 from tenure.store.connection import reaching, without_password
 from tenure.transport import shown
-from tenure.transport.tickets import MsgpackSerializer
+from tenure.transport.tickets import MsgpackSerializer, install
 from tenure.wiring import Store
 
 _FOLDER: Final = Path(rq_dashboard.__file__).parent
@@ -109,6 +109,7 @@ class _EscapingLoader(FileSystemLoader):
 
 
 def _replace_names(store: Store) -> None:
+    install()
     web.config.serializer = MsgpackSerializer
     web.Job, web.Queue, web.Worker = shown.ShownJob, shown.ShownQueue, shown.ShownWorker
     web.requeue_job = shown.requeue_job

@@ -43,7 +43,11 @@ class MsgpackSerializer:
 
 
 def install() -> None:
-    """Make msgpack RQ's default, which some of its code uses whatever serializer it was given (G18)."""
+    """Make msgpack RQ's default, which some of its code uses whatever serializer it was given (G18).
+
+    For processes that are ours alone. An application that starts executions may use RQ itself, with any
+    serializer, and nothing in the client reads RQ's bytes.
+    """
     serializers.DefaultSerializer.dumps = staticmethod(MsgpackSerializer.dumps)
     serializers.DefaultSerializer.loads = staticmethod(MsgpackSerializer.loads)
 
