@@ -17,6 +17,7 @@ from tenure.settings import Settings
 from tenure.store.connection import check_server, connect, reaching
 from tenure.store.duties import DutyStore
 from tenure.store.events import Events
+from tenure.store.execution_store import ExecutionStore
 from tenure.store.executions import Executions
 from tenure.store.grants import Holder
 from tenure.store.keys import Keys
@@ -54,6 +55,17 @@ class Store:
     def slot_leases(self, holder: Holder) -> SlotLeases:
         """The lease calls of one slot life."""
         return SlotLeases(self.scripts, holder, events_kept=self.settings.events)
+
+    def execution_store(self, instance: str | None = None) -> ExecutionStore:
+        """The model's view of the stored executions, of one instance or of all."""
+        return ExecutionStore(
+            self.client,
+            self.scripts,
+            self.keys,
+            payload_limit=self.settings.payload,
+            events_kept=self.settings.events,
+            instance_id=instance,
+        )
 
     def close(self) -> None:
         """Close the connections; the embedded server stops with its last user."""

@@ -91,6 +91,8 @@ def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str
         return f"it ended as {stored.status}" + (f": {stored.error}" if stored.error else "")
     if stored.intent is not None:
         return _ending(stored, routes)
+    if not routes and RECIPE not in stored.records:
+        return "it was stored through the model, and no recipe of it runs here; whoever stored it moves it"
     if not routes:
         return (
             "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"

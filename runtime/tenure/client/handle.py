@@ -22,6 +22,7 @@ from tenure.model.status import ExecutionStatus, is_terminal
 from tenure.store.answers import CancelAnswer
 from tenure.store.events import Event
 from tenure.store.executions import StoredExecution
+from tenure.store.keys import RECIPE
 
 if TYPE_CHECKING:
     from tenure.wiring import Store
@@ -142,6 +143,10 @@ class Handle:
 
     def _decoded_result(self) -> Any:
         raw = self._store.executions.result(self._instance, self.id)
+        if raw is None and RECIPE not in self.snapshot().records:
+            # It was stored through the model and no recipe ran: its result is that of its capabilities.
+            found = self._store.execution_store(self._instance).get(self.id)
+            return {} if found is None else found.string_keyed_results()
         if raw is None:
             raise Malformed(f"execution {self.id} completed, but its result is missing from the store")
         plain = decode(raw, where=f"execution {self.id}: its result")

@@ -179,7 +179,7 @@ class Executions:
             header, records, attempts = pipe.execute()
         if not header:
             return None
-        stored = _stored(instance, execution, header, records, attempts)
+        stored = read_stored(instance, execution, header, records, attempts)
         return replace(stored, lapsed=self._lapsed(stored))
 
     @reaching()
@@ -208,7 +208,7 @@ class Executions:
         for (execution, header, flight), raw in zip(found, records, strict=True):
             in_flight = {name: one for name, one in zip(flight, raw, strict=False) if one is not None}
             try:
-                read.append(_stored(instance, execution, header, in_flight, []))
+                read.append(read_stored(instance, execution, header, in_flight, []))
             except Malformed as error:
                 log.warning("left out of the list: %s", error, extra={"execution": execution})
         return read
@@ -281,13 +281,14 @@ class Executions:
         return found
 
 
-def _stored(
+def read_stored(
     instance: str,
     execution: str,
     header: Mapping[bytes, bytes],
     records: Mapping[bytes, bytes],
     attempts: Any,
 ) -> StoredExecution:
+    """Read what `HGETALL` gave of a header and records. Raises `Malformed`; the bytes are kept (G17)."""
     where = f"execution {execution}"
     try:
         if int(header[b"schema"]) != SCHEMA:

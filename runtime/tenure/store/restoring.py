@@ -13,7 +13,7 @@ from tenure.model.data import decode
 from tenure.model.execution import Execution
 from tenure.model.snapshot import CapabilityExecutionState, ExecutionSnapshot
 from tenure.model.status import CapabilityStatus
-from tenure.store.executions import Record, StoredExecution, _stored, moment
+from tenure.store.executions import Record, StoredExecution, moment, read_stored
 from tenure.store.keys import RECIPE
 
 Hash = Mapping[bytes, bytes]
@@ -39,7 +39,7 @@ class StoredParts:
 
 def restored(parts: StoredParts) -> Execution:
     """The execution that the parts are of. Raises `Malformed`."""
-    stored = _stored(parts.instance, parts.execution, parts.header, parts.records, [])
+    stored = read_stored(parts.instance, parts.execution, parts.header, parts.records, [])
     where = f"execution {parts.execution}"
     try:
         blueprint = _blueprint(stored, parts.header.get(b"blueprint"), where)
