@@ -3,6 +3,7 @@
 from tenure import Client, Needs, Retry, Run, TaskContext, recipe, task
 """
 
+from tenure.client.aio import AsyncClient, AsyncHandle
 from tenure.client.client import Client
 from tenure.client.handle import Handle
 from tenure.client.starting import Input
@@ -16,34 +17,66 @@ from tenure.errors import (
     ExecutionFailed,
     ExecutionNotFound,
     LeaseLost,
+    StoreUnreachable,
     TaskCancelled,
     TaskFailed,
+    TaskTimeout,
     TenureError,
 )
 from tenure.model.allocation import Allocation
+from tenure.model.blueprint import ExecutionBlueprint
+from tenure.model.creation import new_detached_task, new_execution
+from tenure.model.execution import Execution
+from tenure.model.marshalling import marshal_execution, unmarshal_execution
 from tenure.model.needs import Needs
 from tenure.model.retry import Retry
+from tenure.model.snapshot import CapabilityExecutionState, ExecutionSnapshot
+from tenure.model.status import CapabilityStatus, ExecutionStatus
+from tenure.scopes.registry import ScopeRegistry
+from tenure.scopes.scope import Scope
 from tenure.settings import Settings
+from tenure.store.answers import CancelAnswer
+from tenure.store.execution_store import ExecutionStore
+from tenure.store.memory import MemoryStore
 
 __all__ = [
     "Allocation",
+    "AsyncClient",
+    "AsyncHandle",
+    "CancelAnswer",
+    "CapabilityExecutionState",
+    "CapabilityStatus",
     "Client",
+    "Execution",
+    "ExecutionBlueprint",
     "ExecutionCancelled",
     "ExecutionError",
     "ExecutionExists",
     "ExecutionFailed",
     "ExecutionNotFound",
+    "ExecutionSnapshot",
+    "ExecutionStatus",
+    "ExecutionStore",
     "Handle",
     "Input",
     "LeaseLost",
+    "MemoryStore",
     "Needs",
     "Retry",
     "Run",
+    "Scope",
+    "ScopeRegistry",
     "Settings",
+    "StoreUnreachable",
     "TaskCancelled",
     "TaskContext",
     "TaskFailed",
+    "TaskTimeout",
     "TenureError",
+    "marshal_execution",
+    "new_detached_task",
+    "new_execution",
     "recipe",
     "task",
+    "unmarshal_execution",
 ]

@@ -61,21 +61,27 @@ class Events:
         last = self._client.xrevrange(self._keys("feed"), count=1)
         return bytes(last[0][0]) if last else b"0-0"
 
-    @reaching()
     def wait(self, instance: str, execution: str, cursor: bytes, *, seconds: float) -> tuple[bytes, bool]:
         """Block until the execution has news after `cursor`: the new cursor, and whether there is news."""
-        wanted = f"{instance}/{execution}".encode()
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            block = max(1, int(min(left, 2.0) * 1000))
-            answer: Any = self._client.xread({self._keys("feed"): cursor}, count=500, block=block)
-            news = False
-            for entry, fields in _entries(answer):
-                cursor = entry
-                news = news or fields[b"execution"] == wanted
-            if news:
+            cursor, news = self.news(cursor, seconds=min(left, 2.0))
+            if (instance, execution) in news:
                 return cursor, True
         return cursor, False
+
+    @reaching()
+    def news(self, cursor: bytes, *, seconds: float) -> tuple[bytes, frozenset[tuple[str, str]]]:
+        """Block until there is news after `cursor`: the new cursor, and of which (instance, execution)."""
+        block = max(1, int(seconds * 1000))
+        news = set()
+        for entry, fields in _entries(
+            self._client.xread({self._keys("feed"): cursor}, count=500, block=block)
+        ):
+            cursor = entry
+            instance, _, execution = fields[b"execution"].decode().partition("/")
+            news.add((instance, execution))
+        return cursor, frozenset(news)
 
     def follow(self, instance: str, execution: str, *, after: int = 0) -> Iterator[Event | None]:
         """Yield events as they come; yields None whenever it has waited two seconds in vain."""
