@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -47,6 +48,16 @@ class Node:
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """Stop its process, which neither answers nor reads from now on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     @contextmanager
     def asking(self) -> Iterator[Any]:
         """A client of this very node. Untyped: its replies are text here."""
@@ -85,6 +96,12 @@ class Watched:
         with self.replica.asking() as replica, self.sentinel.asking() as sentinel:
             follows = replica.info("replication").get("master_link_status") == "up"
             return follows and len(sentinel.sentinel_slaves(SERVICE)) == 1
+
+    def stop_replicating(self) -> None:
+        """Nothing that is written from now on reaches the replica, which is paused and must be resumed."""
+        self.replica.pause()
+        with self.primary.asking() as primary:
+            primary.client_kill_filter(_type="replica")
 
     def is_cut_off(self) -> bool:
         """Whether the replica has noticed that its primary is gone, and so has taken in all that it gets."""
