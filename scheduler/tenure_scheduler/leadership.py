@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from tenure.settings import Settings
 from tenure.store.duties import DutyStore, Following, Leading
+from tenure_scheduler.contact import Contact
 
 
 class Leadership:
     """One scheduler's part in it. `owner` is an id that no other process has."""
 
-    def __init__(self, *, duties: DutyStore, owner: str, settings: Settings) -> None:
+    def __init__(self, *, duties: DutyStore, owner: str, settings: Settings, contact: Contact) -> None:
         self._duties = duties
+        self._contact = contact
         self._settings = settings
         self.owner = owner
 
@@ -24,7 +26,9 @@ class Leadership:
         Raises:
             StoreUnreachable, Unconfirmed: presume it lost and attend again; one's own lease is found again.
         """
-        return self._duties.lead(self.owner, lease=self._settings.leadership, grace=self._settings.lease)
+        standing = self._duties.lead(self.owner, lease=self._settings.leadership, grace=self._settings.lease)
+        self._contact.heard()
+        return standing
 
     def resign(self) -> None:
         """Let go, so that a standby leads at once. Does nothing for who does not lead."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from tenure.settings import Settings
 from tenure.wiring import Store
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.deadlines import Deadlines
 from tenure_scheduler.duties.due import DueWork
 from tenure_scheduler.duties.placement import ParkedWork
@@ -39,12 +40,12 @@ def scheduler_settings(settings: Settings) -> Settings:
 
 def build(store: Store, *, owner: str, stopping: Stopping) -> Scheduler:
     """A scheduler with all its duties: first what frees routes, then what places them, then what makes up."""
-    duties = store.duties
+    duties, contact = store.duties, Contact(store.settings)
     return Scheduler(
-        leadership=Leadership(duties=duties, owner=owner, settings=store.settings),
+        leadership=Leadership(duties=duties, owner=owner, settings=store.settings, contact=contact),
         duties=[
-            SessionExpiry(duties=duties),
-            TakeoverScan(duties=duties),
+            SessionExpiry(duties=duties, contact=contact),
+            TakeoverScan(duties=duties, contact=contact),
             DueWork(duties=duties),
             Deadlines(duties=duties),
             ParkedWork(duties=duties, executions=store.executions, placement=store.placement),

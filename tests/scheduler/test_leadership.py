@@ -7,18 +7,23 @@ import pytest
 
 from tenure.settings import Settings
 from tenure.store.duties import Following, Leading, NotLeader
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.leadership import Leadership
 from tests.scheduler.world import World
 
 
 @pytest.fixture
 def first(world: World) -> Leadership:
-    return Leadership(duties=world.store.duties, owner="first", settings=Settings())
+    return Leadership(
+        duties=world.store.duties, owner="first", settings=Settings(), contact=Contact(Settings())
+    )
 
 
 @pytest.fixture
 def second(world: World) -> Leadership:
-    return Leadership(duties=world.store.duties, owner="second", settings=Settings())
+    return Leadership(
+        duties=world.store.duties, owner="second", settings=Settings(), contact=Contact(Settings())
+    )
 
 
 def token_of(leadership: Leadership) -> int:
@@ -49,7 +54,9 @@ def test_a_leader_whose_reply_was_lost_leads_all_the_same(world: World, first: L
     """G16: a resend is harmless; without it the store would be leaderless for a lease."""
     token = token_of(first)
 
-    again = Leadership(duties=world.store.duties, owner="first", settings=Settings())
+    again = Leadership(
+        duties=world.store.duties, owner="first", settings=Settings(), contact=Contact(Settings())
+    )
 
     assert token_of(again) == token
 

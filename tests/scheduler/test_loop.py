@@ -14,6 +14,7 @@ import pytest
 from tenure.errors import StoreUnreachable
 from tenure.settings import Settings
 from tenure.store.duties import NotLeader
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.report import Report
 from tenure_scheduler.leadership import Leadership
 from tenure_scheduler.loop import Scheduler
@@ -45,7 +46,9 @@ class Running:
         self, world: World, duties: Sequence[Told], *, owner: str = "one", tick: timedelta = TICK
     ) -> None:
         settings = replace(Settings(), tick=tick)
-        self.leadership = Leadership(duties=world.store.duties, owner=owner, settings=settings)
+        self.leadership = Leadership(
+            duties=world.store.duties, owner=owner, settings=settings, contact=Contact(settings)
+        )
         self.stopping = Stopping()
         self.scheduler = Scheduler(
             leadership=self.leadership,

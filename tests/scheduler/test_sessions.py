@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from tenure.settings import Settings
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.placement import ParkedWork
 from tenure_scheduler.duties.sessions import SessionExpiry
 from tests.scheduler.world import World
@@ -9,7 +11,7 @@ from tests.scheduler.world import World
 
 @pytest.fixture
 def expiry(world: World) -> SessionExpiry:
-    return SessionExpiry(duties=world.store.duties)
+    return SessionExpiry(duties=world.store.duties, contact=Contact(Settings()))
 
 
 def test_a_session_that_does_not_renew_is_retired(world: World, expiry: SessionExpiry, leader: int) -> None:

@@ -7,6 +7,7 @@ from tenure.settings import Settings
 from tenure.store.answers import TakeoverAnswer
 from tenure.store.sessions import Renewed
 from tenure.wiring import open_store
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.takeover import TakeoverScan
 from tests.scheduler.own_server import OwnServer
 from tests.scheduler.world import World
@@ -16,7 +17,7 @@ TASK = "draw#1"
 
 @pytest.fixture
 def scan(world: World) -> TakeoverScan:
-    return TakeoverScan(duties=world.store.duties)
+    return TakeoverScan(duties=world.store.duties, contact=Contact(Settings()))
 
 
 def test_a_lease_lapses_by_the_stores_clock_and_not_before(
@@ -169,7 +170,7 @@ def test_nothing_is_taken_over_for_one_lease_after_a_restart(
 
 
 def test_a_run_takes_one_page_and_says_that_there_is_more(world: World, leader: int) -> None:
-    scan = TakeoverScan(duties=world.store.duties, limit=2)
+    scan = TakeoverScan(duties=world.store.duties, contact=Contact(Settings()), limit=2)
     slot = world.slot("agent", world.register("agent"))
     for n in range(5):
         world.start(f"e{n}")
@@ -185,7 +186,7 @@ def test_what_cannot_be_read_stays_and_the_others_go_on(
     world: World, leader: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """G17: an error that names the execution and keeps the bytes."""
-    scan = TakeoverScan(duties=world.store.duties, limit=2)
+    scan = TakeoverScan(duties=world.store.duties, contact=Contact(Settings()), limit=2)
     slot = world.slot("agent", world.register("agent"))
     for n in range(4):
         world.start(f"e{n}")
@@ -207,7 +208,7 @@ def test_work_is_taken_over_on_a_full_server(namespace: str) -> None:
         open_store(server.url, namespace=namespace, settings=Settings(), test_clock=True) as store,
     ):
         world = World(store, store.client)
-        scan = TakeoverScan(duties=store.duties)
+        scan = TakeoverScan(duties=store.duties, contact=Contact(Settings()))
         slot, _ = world.claim_task()
         world.pass_lease()
         world.lead()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tenure.errors import Malformed
 from tenure.store.answers import RetireAnswer
 from tenure.store.duties import DutyStore
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Ripe
 from tenure_scheduler.duties.report import Report
@@ -20,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport(Report):
-    """`grace`: the server has just restarted, nobody could renew."""
+    """`grace`: the server has just restarted or has not answered for a while, nobody could renew."""
 
     retired: int = 0
     grace: bool = False
@@ -32,14 +33,18 @@ class SessionExpiry:
     name = "session expiry"
     is_nudged = False
 
-    def __init__(self, *, duties: DutyStore, limit: int = 100) -> None:
+    def __init__(self, *, duties: DutyStore, contact: Contact, limit: int = 100) -> None:
         self._duties = duties
+        self._contact = contact
         self._complaints = Complaints()
         self._ripe = Ripe(duties=duties, index="sessions", limit=limit)
 
     def run_once(self, leader: int) -> SessionReport:
         """Retire a page of lapsed sessions."""
         page = self._ripe.page()
+        self._contact.heard()
+        if not self._contact.may_judge():
+            return SessionReport(grace=True)
         retired = malformed = 0
         for session in page:
             try:

@@ -14,6 +14,7 @@ from typing import assert_never
 from tenure.errors import Malformed
 from tenure.store.answers import TakeoverAnswer
 from tenure.store.duties import DutyStore, SetAside
+from tenure_scheduler.contact import Contact
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Ripe
 from tenure_scheduler.duties.report import Report
@@ -26,7 +27,10 @@ CAUSE = "its lease lapsed: no renewal from session"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverReport(Report):
-    """`live`: renewed or superseded since the page was read. `grace`: the server has just restarted."""
+    """`live`: renewed or superseded since the page was read.
+
+    `grace`: the server has just restarted or has not answered for a while, nobody could renew.
+    """
 
     taken: int = 0
     live: int = 0
@@ -39,14 +43,18 @@ class TakeoverScan:
     name = "takeover scan"
     is_nudged = False
 
-    def __init__(self, *, duties: DutyStore, limit: int = 100) -> None:
+    def __init__(self, *, duties: DutyStore, contact: Contact, limit: int = 100) -> None:
         self._duties = duties
+        self._contact = contact
         self._complaints = Complaints()
         self._ripe = Ripe(duties=duties, index="leased", limit=limit)
 
     def run_once(self, leader: int) -> TakeoverReport:
         """Take over a page of lapsed leases."""
         page = self._ripe.page()
+        self._contact.heard()
+        if not self._contact.may_judge():
+            return TakeoverReport(grace=True)
         taken = live = malformed = stayed = 0
         for route in page:
             try:
