@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -47,6 +48,13 @@ class RestartableServer:
         self._process.kill()
         self._process.wait()
         self._down_since = time.monotonic()
+
+    def hang(self, seconds: float) -> None:
+        """Answer nobody for so long, as a stopped process or a network does: connections stay open."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
 
     def wait_down(self, seconds: float) -> None:
         """Leave it down for at least this long: the outage itself is what the test is about."""
