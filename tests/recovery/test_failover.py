@@ -6,6 +6,7 @@ for the writes that were kept.
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,8 +76,10 @@ def test_a_failover_that_loses_nothing_runs_nothing_again(nodes: Watched, failin
     # On one machine a write is at the replica within a millisecond; a slot has one item at a time.
     assert len(ran_again) <= 2
     # Whoever is new finds the new primary.
-    failing.worker(name="two", pool="other")
+    new = failing.worker(name="two", pool="other")
     assert failing.client.start(work.chain, 3).result(LIMIT) == 3
+    new.signal(signal.SIGTERM)
+    assert new.wait() == 0
 
 
 def test_what_the_replica_had_not_received_runs_once_more_and_nothing_else(
