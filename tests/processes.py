@@ -76,6 +76,8 @@ class Site:
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
+    #: Whether its processes are given the URL, or find the embedded server of their folder themselves.
+    knows_its_url: bool = True
     store: Store = field(init=False)
     client: Client = field(init=False)
 
@@ -104,7 +106,7 @@ class Site:
                     **SHORT,
                     **self.settings,
                     **environment,
-                    "TENURE_REDIS_URL": self.url,
+                    **({"TENURE_REDIS_URL": self.url} if self.knows_its_url else {}),
                     "TENURE_NAMESPACE": self.namespace,
                     ledger.VARIABLE: str(self.folder),
                 },

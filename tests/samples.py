@@ -9,6 +9,7 @@ from typing import Final
 
 from tenure import Needs, Retry, Run, TaskContext, recipe, task
 from tenure.engine.definitions import Definitions
+from tenure.engine.signals import Stop
 from tenure.errors import Unconfirmed
 
 BIG: Final = Needs(memory="64Gi")
@@ -54,7 +55,7 @@ def stumble(times: int, ctx: TaskContext) -> int:
 def charge(amount: int, *, vanish: bool = False) -> str:
     if vanish:
         # The engine stops at once, as if the slot had died here: nothing of this attempt is recorded.
-        raise Unconfirmed("the slot vanished")
+        raise Stop(Unconfirmed("the slot vanished"))
     return f"charged {amount}"
 
 

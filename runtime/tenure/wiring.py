@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +14,7 @@ import redis
 
 from tenure.embedded import EmbeddedServer
 from tenure.engine.placement import Placement
-from tenure.errors import InvalidInput
+from tenure.errors import EmbeddedServerError, InvalidInput
 from tenure.settings import Settings
 from tenure.store.connection import check_server, connect, reaching
 from tenure.store.duties import DutyStore
@@ -25,6 +27,8 @@ from tenure.store.leases import SlotLeases
 from tenure.store.scripts import Scripts
 from tenure.store.sessions import Sessions
 from tenure.transport import tickets
+
+log = logging.getLogger(__name__)
 
 FOLDER = Path(".tenure")
 NAMESPACE = "tenure"
@@ -66,6 +70,11 @@ class Store:
             events_kept=self.settings.events,
             instance_id=instance,
         )
+
+    def revive(self) -> None:
+        """Start the embedded server again if it was killed; nothing to do for any other server."""
+        if self.embedded is not None:
+            _revive(self.embedded)
 
     def close(self) -> None:
         """Close the connections; the embedded server stops with its last user."""
@@ -114,6 +123,7 @@ def open_store(
         tickets.shape(namespace),
         resend_seconds=settings.resend.total_seconds(),
         test_clock=test_clock or environment.get("TENURE_TEST_CLOCK") == "1",
+        on_away=None if embedded is None else partial(_revive, embedded),
     )
     kept = settings.events
     sessions = Sessions(client, scripts, keys, events_kept=kept)
@@ -131,6 +141,14 @@ def open_store(
         placement=Placement(sessions),
         embedded=embedded,
     )
+
+
+def _revive(embedded: EmbeddedServer) -> None:
+    # Any of its users may have to: whoever killed the server has not told the others.
+    try:
+        embedded.revive()
+    except EmbeddedServerError as error:
+        log.warning("%s", error)
 
 
 def _check_namespace(namespace: str) -> None:

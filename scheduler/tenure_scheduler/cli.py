@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 
 import click
 
 from tenure.cli.target import Target, pass_target
+from tenure.logs import configure
 from tenure.settings import Settings
 from tenure.wiring import open_store
 from tenure_scheduler.process import build, owner_id, scheduler_settings
@@ -28,11 +28,7 @@ def scheduler(
 
     Run two or more: one leads, another takes over when it is gone. SIGTERM and Ctrl-C end it at once.
     """
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    configure(logging.DEBUG if verbose else logging.INFO)
     stopping = Stopping()
     stopping.on_signals()
     settings = scheduler_settings(Settings.from_environment(os.environ))

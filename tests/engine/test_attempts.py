@@ -13,7 +13,8 @@ import pytest
 
 from tenure import ExecutionFailed, Handle, Retry, Run, TaskContext, TaskFailed, recipe, task
 from tenure.engine.definitions import TaskDefinition
-from tenure.errors import LeaseLost, StoreUnreachable
+from tenure.engine.signals import Leave, Next
+from tenure.errors import LeaseLost, StoreUnreachable, Unconfirmed
 from tests.engine.site import OpenSite, Site
 from tests.invariants import broken
 from tests.proxy import LossyProxy
@@ -102,7 +103,7 @@ def test_lost_attempts_do_not_count_as_retries(site: Site) -> None:
     def stumble(ctx: TaskContext) -> int:
         seen.append(ctx.attempt)
         if ctx.attempt == 1:
-            raise LeaseLost("the slot vanished")
+            raise Leave(Next(asked=True))
         if ctx.attempt == 2:
             raise ConnectionError("stumbled")
         return ctx.attempt
@@ -121,6 +122,20 @@ def test_lost_attempts_do_not_count_as_retries(site: Site) -> None:
     assert seen == [1, 2, 3]
     record = site.record(handle, "0:stumble")
     assert (record["failures"], record["crashes"]) == (1, 1)
+
+
+@pytest.mark.parametrize("error", [LeaseLost("theirs"), Unconfirmed("theirs"), StoreUnreachable("theirs")])
+def test_an_error_of_tenure_that_a_task_raises_itself_is_a_failure_like_any_other(
+    site: Site, error: Exception
+) -> None:
+    """It may come from another store, which says nothing of this task's own lease."""
+
+    @task
+    def talks_to_another_store() -> None:
+        raise error
+
+    with pytest.raises(ExecutionFailed, match="theirs"):
+        run_alone(site, talks_to_another_store).result(1)
 
 
 class Unspeakable(Exception):  # named for what it is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ import pytest
 
 from tenure import ExecutionFailed, Needs, Run, TaskFailed, recipe, task
 from tenure.engine.definitions import RecipeDefinition, TaskDefinition
+from tenure.engine.signals import Stop
 from tenure.errors import Unconfirmed
 from tenure.model.allocation import Allocation
 from tests.engine.site import Site
@@ -28,7 +30,7 @@ class Bodies:
         def body(text: str = "") -> str:
             self.ran.append(name)
             if self.ran.count(name) <= dies:
-                raise Unconfirmed("the slot vanished")
+                raise Stop(Unconfirmed("the slot vanished"))
             return f"{text}{name}"
 
         return task(name=name, **options)(body)
@@ -377,3 +379,39 @@ def test_an_execution_stays_with_the_version_it_was_started_with(site: Site) -> 
     site.slot(older, newer).drain()
 
     assert handle.result(1) == "hi"
+
+
+def test_a_recipe_that_makes_fewer_calls_than_are_recorded_is_stopped(site: Site) -> None:
+    """G4: completing would throw away what the record says."""
+    bodies = Bodies()
+    one, last = bodies.task("one"), bodies.task("last", dies=1)
+    right = changed("book", one, "a", last)
+
+    @recipe(name="book")
+    def shorter(run: Run) -> str:
+        return "short"
+
+    handle = site.run(right)
+    site.die_in(site.slot(one, last, right))
+    site.slot(one, last, shorter).drain()
+
+    explanation = handle.explain()
+    assert explanation.reason == "blocked"
+    assert "ended after 0 calls, but call 0, 0:one, is recorded" in explanation.summary
+
+
+def test_calls_from_another_thread_are_refused_by_name(site: Site) -> None:
+    """Their order could not be replayed."""
+    bodies = Bodies()
+    one = bodies.task("one")
+
+    @recipe
+    def threaded(run: Run) -> str:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(run.call, one, "x").result()
+
+    handle = site.run(threaded)
+    site.slot(one, threaded).drain()
+    with pytest.raises(ExecutionFailed, match=r"another thread.*run\.map"):
+        handle.result(1)
+    assert bodies.ran == []

@@ -181,6 +181,17 @@ def sleeps(run: Run, how_long: str) -> list[int]:
 
 
 @recipe
+def thinks(run: Run, gate: str) -> list[int | str]:
+    """Its own code takes its time between two tasks, and it catches whatever can be caught."""
+    first = run.call(quick, 1)
+    ledger.pass_gate(gate)
+    try:
+        return [first, run.call(quick, 2)]
+    except Exception as error:  # noqa: BLE001  # as careless code does
+        return [type(error).__name__]
+
+
+@recipe
 def before_during_after(run: Run, gate: str) -> list[int]:
     before = run.call(quick, 1)
     during = run.call(gated, gate)

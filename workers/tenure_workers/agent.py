@@ -32,6 +32,8 @@ from tenure_workers.telling import Abandon, Teller, Waker
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 1.0
+#: How often in a row a slot may die while it loads its modules, at first.
+STILLBIRTHS: Final = 3
 _DRAIN_LOOK_SECONDS: Final = 0.05
 _FAREWELL_SECONDS: Final = 5.0
 
@@ -187,10 +189,11 @@ class Agent:
 
     def _judge_stillborn(self, place: Place, death: Death) -> None:
         """A slot that never worked: at first that is the user's to mend, later it may pass."""
-        reason = (death.report or {}).get(
-            "error"
-        ) or f"a slot ended while it loaded its modules: {death.cause}"
-        if self._membership is None and self._draining_until is None:
+        said = (death.report or {}).get("error")
+        reason = said or f"a slot ended while it loaded its modules: {death.cause}"
+        # What it says itself is for the user to mend. A death may be bad luck, a few in a row are not.
+        hopeless = said is not None or place.quick_deaths > STILLBIRTHS
+        if self._membership is None and self._draining_until is None and hopeless:
             self._fail(reason, USAGE_EXIT)
         elif self._draining_until is None:
             log.error("slot %d cannot begin: %s", place.number, reason, extra={"session": self._session})

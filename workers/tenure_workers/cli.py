@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, UnsuitableServer
+from tenure.logs import configure
 from tenure.model.allocation import Allocation
 from tenure.model.names import check_pool
 from tenure.settings import Settings
@@ -65,7 +66,7 @@ def worker(  # noqa: PLR0917  # one per option
             name=name,
             log_level=level,
         )
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        configure(level)
         sys.exit(_work(plan, url, namespace))
     except InvalidInput as error:
         _end(error, USAGE_EXIT)

@@ -55,7 +55,7 @@ class Place:
         self._stop_charge: str | None = None
         self._cancel: tuple[int, float] | None = None
         self._began_at = 0.0
-        self._quick_deaths = 0
+        self.quick_deaths = 0
         self._received = b""
 
     def occupy(self, process: SlotProcess) -> None:
@@ -144,9 +144,9 @@ class Place:
         now = time.monotonic()
         lived = now - self._began_at if self.life is not None else 0.0
         quick = not is_ours and lived < _QUICK_SECONDS
-        self._quick_deaths = self._quick_deaths + 1 if quick else 0
+        self.quick_deaths = self.quick_deaths + 1 if quick else 0
         # One such death may be bad luck.
-        delay = _FIRST_DELAY_SECONDS * 2 ** (self._quick_deaths - 2) if self._quick_deaths > 1 else 0.0
+        delay = _FIRST_DELAY_SECONDS * 2 ** (self.quick_deaths - 2) if self.quick_deaths > 1 else 0.0
         self.due_at = now + min(delay, _LONGEST_DELAY_SECONDS)
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final, Self
 from tenure.engine.definitions import Definitions, load_modules
 from tenure.engine.driver import Driver
 from tenure.errors import InvalidInput, StoreUnreachable, Unconfirmed
+from tenure.logs import configure
 from tenure.model.allocation import Allocation
 from tenure.settings import Settings
 from tenure.store.grants import Holder
@@ -124,9 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     page = SlotPage.attach(int(page_descriptor))
     control = Control.from_argument(control_descriptor)
     assignment = Assignment(**control.receive())
-    logging.basicConfig(
-        level=assignment.log_level, format="%(asctime)s %(levelname)s %(name)s[%(process)d] %(message)s"
-    )
+    configure(assignment.log_level)
     if assignment.folder not in sys.path:
         sys.path.insert(0, assignment.folder)
     try:

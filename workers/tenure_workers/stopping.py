@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class StopSignals:
-    """Counts SIGTERM and SIGINT; these and the deaths of children are written to a descriptor as well."""
+    """Counts SIGTERM, SIGINT and SIGHUP; these and deaths of children are written to a descriptor too."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -19,6 +19,7 @@ class StopSignals:
         handlers = {
             signal.SIGTERM: self._note,
             signal.SIGINT: self._note,
+            signal.SIGHUP: self._note,
             signal.SIGCHLD: _only_wake,
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

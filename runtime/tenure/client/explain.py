@@ -17,6 +17,16 @@ from tenure.store.sessions import RegistryView
 
 NEAREST = 3
 
+#: What only a scheduler moves. A route that is ready may have lost its ticket, or its workers.
+NEED_A_SCHEDULER = frozenset(
+    {
+        WaitingReason.AWAITING_ENVIRONMENT,
+        WaitingReason.AWAITING_TIME,
+        WaitingReason.CRASH_CONCERN,
+        WaitingReason.READY,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RouteExplanation:
@@ -65,8 +75,8 @@ class Explanation:
         }
 
 
-def explain(stored: StoredExecution, view: RegistryView) -> Explanation:
-    """Explain one execution as read from the store, by the present workers."""
+def explain(stored: StoredExecution, view: RegistryView, *, led: bool) -> Explanation:
+    """Explain one execution as read from the store, by the present workers; `led`: a scheduler leads."""
     routes = [
         _explain_route(stored, capability, record, view)
         for capability, record in stored.records.items()
@@ -75,7 +85,9 @@ def explain(stored: StoredExecution, view: RegistryView) -> Explanation:
     order = list(WaitingReason)
     routes.sort(key=lambda r: (order.index(r.reason), r.capability != RECIPE, r.since))
     since = stored.completed_at or (routes[0].since if routes else stored.created_at)
-    return Explanation(stored.id, stored.status, stored.reason, since, _summary(stored, routes), routes)
+    return Explanation(
+        stored.id, stored.status, stored.reason, since, _summary(stored, routes, led=led), routes
+    )
 
 
 def _ending(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
@@ -86,7 +98,7 @@ def _ending(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
     return f"it is to end as {intent.get('status')} ({why}){waits}"
 
 
-def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str:
+def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation], *, led: bool) -> str:
     if stored.is_terminal:
         return f"it ended as {stored.status}" + (f": {stored.error}" if stored.error else "")
     if stored.intent is not None:
@@ -97,8 +109,17 @@ def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation]) -> str
         return (
             "no route of it is in any index; the scheduler's index repair puts it back, so start a scheduler"
         )
-    first = routes[0]
-    return f"{first.detail}; {first.remedy}" if first.remedy else first.detail
+    said = [_sentence(routes[0])]
+    if routes[0].reason is WaitingReason.AWAITING_TASKS:
+        # What the recipe waits for says more than that it waits.
+        said += [_sentence(route) for route in routes[1:2]]
+    if not led and any(route.reason in NEED_A_SCHEDULER for route in routes):
+        said.append("no scheduler is leading, and it takes one to move this: start `tenure scheduler`")
+    return "; ".join(said)
+
+
+def _sentence(route: RouteExplanation) -> str:
+    return f"{route.detail}; {route.remedy}" if route.remedy else route.detail
 
 
 def _explain_route(
@@ -106,7 +127,7 @@ def _explain_route(
 ) -> RouteExplanation:
     where = RouteIndex(record["where"])
     verdicts, needs = _verdicts(stored, capability, record, view)
-    detail, remedy = _words(capability, record, where, verdicts)
+    detail, remedy = _words(stored, capability, record, verdicts)
     if capability in stored.lapsed:
         detail = f"the lease that session {record.get('session')} had on {capability} has lapsed"
         remedy = "a scheduler takes it over within seconds; start one if none runs"
@@ -131,7 +152,20 @@ def _verdicts(
     return Placement.verdicts(view, needs, code), str(needs)
 
 
-def _words(capability: str, record: Any, where: RouteIndex, verdicts: Sequence[Verdict]) -> tuple[str, str]:
+def _due(record: Any) -> str:
+    return f"{moment(int(record.get('due_at') or record['since'])):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _last_failure(stored: StoredExecution, capability: str) -> str:
+    for attempt in reversed(stored.attempts):
+        if attempt.get("capability") == capability:
+            return f" for another attempt, after attempt {attempt['attempt']} ended with {attempt['cause']}"
+    return ""
+
+
+def _words(
+    stored: StoredExecution, capability: str, record: Any, verdicts: Sequence[Verdict]
+) -> tuple[str, str]:
     """What to say, and what would change it."""
     subject = "the recipe" if capability == RECIPE else capability
     queue, session = record.get("queue"), record.get("session")
@@ -141,21 +175,21 @@ def _words(capability: str, record: Any, where: RouteIndex, verdicts: Sequence[V
             "a free slot there takes it; add workers if it stays",
         ),
         RouteIndex.LEASED: (f"{subject} is being worked on by session {session}", ""),
-        RouteIndex.DUE: (f"{subject} waits for its time", "nothing to do"),
+        RouteIndex.DUE: (f"{subject} waits until {_due(record)}{_last_failure(stored, capability)}", ""),
         RouteIndex.TASKS: (f"{subject} waits for {_awaited(record)}", ""),
         RouteIndex.UNKNOWN: (
             f"{subject} was started and its worker is gone ({record.get('cause')}); its end is not known",
-            "it is never run again on a guess: find out what happened",
+            "it is never run again on a guess, and waits until somebody settles it",
         ),
         RouteIndex.BLOCKED: (
             f"{subject} is stopped: {record.get('error')}",
-            "run workers with the code it was recorded by",
+            "workers that register with other code are offered it; `tenure cancel` ends it",
         ),
         RouteIndex.ENVIRONMENT: (f"no worker can take {subject}", _missing(verdicts)),
         RouteIndex.INPUT: (f"{subject} waits for a signal", "send it"),
         RouteIndex.CHILDREN: (f"{subject} waits for its children", ""),
     }
-    return words[where]
+    return words[RouteIndex(record["where"])]
 
 
 def _awaited(record: Any) -> str:
@@ -166,6 +200,8 @@ def _awaited(record: Any) -> str:
 def _missing(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return "no worker is running; start one with `tenure worker`"
+    if any(v.admits for v in verdicts):
+        return "one that can has come meanwhile; a scheduler places it within a second"
     if all(v.code_missing for v in verdicts):
         return "no running worker has loaded its code; start one with --import and its module"
     return f"the nearest: {_nearest(verdicts[0])}"

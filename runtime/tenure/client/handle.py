@@ -119,7 +119,8 @@ class Handle:
 
     def explain(self) -> Explanation:
         """Why it is not moving, since when, and what would change it."""
-        return explain(self.snapshot(), self._store.placement.view())
+        sessions = self._store.sessions
+        return explain(self.snapshot(), self._store.placement.view(), led=sessions.scheduler_leads())
 
     def _patiently(self, read: Callable[[], R], deadline: float | None) -> R:
         """Read again while the server is away: waiting may outlast an outage."""
@@ -130,6 +131,7 @@ class Handle:
             except StoreUnreachable:
                 if time.monotonic() >= min(give_up, deadline or give_up):
                     raise
+                self._store.revive()
                 time.sleep(AWAY_SECONDS)
 
     def _status(self) -> ExecutionStatus:

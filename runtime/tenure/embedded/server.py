@@ -74,6 +74,20 @@ class EmbeddedServer:
         """The server's address in the form every Redis client reads."""
         return f"unix://{quote(str(self.socket_path))}"
 
+    def revive(self) -> None:
+        """Start the server again if it was killed, or join whoever has; clients then reconnect where it was.
+
+        Raises EmbeddedServerError if that cannot be done.
+        """
+        data = DataFolder(self.folder)
+        search = _Search(data, deadline=time.monotonic() + PATIENCE_SECONDS, extra_args=())
+        try:
+            search.find_or_start()
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"the embedded server of {data.path} cannot be revived: {error}"
+            ) from error
+
     def close(self) -> None:
         """Give up the share. The server stops shortly after its last user."""
         if self._users_lock is not None:

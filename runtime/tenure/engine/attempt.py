@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from tenure.engine.context import TaskContext, log_fields, storable
 from tenure.engine.definitions import TaskDefinition, recipe_running
-from tenure.engine.signals import Withdraw
-from tenure.errors import InvalidInput, LeaseLost, Malformed, StoreUnreachable, TenureError, Unconfirmed
+from tenure.engine.signals import ControlSignal, Withdraw
+from tenure.errors import InvalidInput, Malformed, TenureError
 from tenure.model.data import decode, encode
 from tenure.model.retry import RetryIn
 from tenure.store.grants import Grant
@@ -65,24 +66,32 @@ def run_task(
         LeaseLost, Unconfirmed, StoreUnreachable: the task's own report found that this slot is not the owner
             any more, or cannot know whether it is.
     """
-    token = recipe_running.set(None)
+    token, process = recipe_running.set(None), os.getpid()
     try:
         injected = {task.context_parameter: context} if task.context_parameter else {}
-        args, kwargs = task.signature.load_call(decode(grant.params, where=_where(grant)), injected)
+        args, kwargs = task.signature.load_call(
+            decode(grant.params, where=_where(grant, "the parameters")), injected
+        )
         result = task.func(*args, **kwargs)
         if inspect.isawaitable(result):
             result = asyncio.run(_wait_for(result))
-    except (LeaseLost, Unconfirmed, StoreUnreachable):
-        raise
     except Withdraw as asked:
         return Withdrawn(str(asked))
-    except BaseException as error:  # noqa: BLE001  # a task may raise anything; it is one failed attempt with its cause
+    except ControlSignal:
+        raise
+    except BaseException as error:  # a task may raise anything; it is one failed attempt with its cause
+        _leave_if_forked(process)
+        if context.lost is not None:
+            raise context.lost from error
         return _judge(task, grant, error)
     finally:
         recipe_running.reset(token)
+    _leave_if_forked(process)
+    if context.lost is not None:
+        raise context.lost
     try:
         plain = task.signature.dump_result(result)
-        return Completed(encode(plain, limit=payload_limit, where=f"the result of {grant.capability}"))
+        return Completed(encode(plain, limit=payload_limit, where=_where(grant, "the result")))
     except InvalidInput as error:
         # Running it again would give the same, and its effect has happened: no retry.
         return Failed(describe(error), type(error).__name__)
@@ -101,8 +110,9 @@ def describe(error: BaseException) -> str:
 
 def _judge(task: TaskDefinition[..., Any], grant: Grant, error: BaseException) -> Outcome:
     log.warning(
-        "%s of %s failed: %s",
-        grant.title,
+        "attempt %d at %s of execution %s failed: %s",
+        grant.attempt,
+        grant.capability,
         grant.execution,
         describe(error),
         exc_info=error,
@@ -114,8 +124,14 @@ def _judge(task: TaskDefinition[..., Any], grant: Grant, error: BaseException) -
     return Failed(describe(error), type(error).__name__)
 
 
-def _where(grant: Grant) -> str:
-    return f"execution {grant.execution}: the parameters of {grant.capability}"
+def _where(grant: Grant, what: str) -> str:
+    return f"execution {grant.execution}: {what} of {grant.capability}"
+
+
+def _leave_if_forked(process: int) -> None:
+    """A child that user code forked must not come back as if it were the slot."""
+    if os.getpid() != process:
+        os._exit(1)
 
 
 async def _wait_for(result: Any) -> Any:

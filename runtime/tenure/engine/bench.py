@@ -11,6 +11,7 @@ from tenure.engine.definitions import Definitions, TaskDefinition
 from tenure.engine.demand import Demand, Demands
 from tenure.engine.placement import Code, Placement
 from tenure.engine.presence import Presence
+from tenure.errors import StoreUnreachable
 from tenure.settings import Settings
 from tenure.store.executions import Executions
 from tenure.store.leases import SlotLeases
@@ -58,12 +59,22 @@ class Bench:
         """The queues that can admit a route, by a view of the registry that is a second old at most."""
         now = time.monotonic()
         if self._view is None or now >= self._view_until:
-            view = self.placement.view()
-            if self._view is None or view.revision != self._view.revision:
-                self._candidates.clear()
-            self._view, self._view_until = view, now + VIEW_SECONDS
+            self._look_again(now)
+        assert self._view is not None  # noqa: S101  # it has just been read, or there was an older one
         key = (str(code), demand.text)
         known = self._candidates.get(key)
         if known is None:
             known = self._candidates[key] = Placement.candidates(self._view, demand.needs, code)
         return known
+
+    def _look_again(self, now: float) -> None:
+        try:
+            view = self.placement.view()
+        except StoreUnreachable:
+            # An older view will do: what it names is checked again by the step that opens a route.
+            if self._view is None:
+                raise
+            return
+        if self._view is None or view.revision != self._view.revision:
+            self._candidates.clear()
+        self._view, self._view_until = view, now + VIEW_SECONDS

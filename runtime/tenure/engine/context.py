@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from tenure.engine.presence import Presence
 from tenure.engine.signals import Withdraw
+from tenure.errors import LeaseLost, StoreUnreachable, Unconfirmed
 from tenure.store.grants import Grant
 from tenure.store.leases import SlotLeases
 
@@ -24,6 +27,8 @@ class TaskContext:
         self._leases = leases
         self._presence = presence
         self._last_report = 0.0
+        #: What a report of this task met that ended its ownership; an error of the user's own is not one.
+        self.lost: LeaseLost | Unconfirmed | StoreUnreachable | None = None
 
     @property
     def execution_id(self) -> str:
@@ -68,7 +73,7 @@ class TaskContext:
         complete = total is not None and done >= total
         if complete or time.monotonic() - self._last_report >= PROGRESS_SECONDS:
             self._last_report = time.monotonic()
-            self._leases.report(self._grant, progress=(done, total, storable(message)))
+            self._report(progress=(done, total, storable(message)))
 
     def log(self, message: str) -> None:
         """Record a line among the execution's events, and log it.
@@ -77,7 +82,14 @@ class TaskContext:
             LeaseLost: somebody else has taken the task over; stop.
         """
         log.info("%s", message, extra=log_fields(self._grant))
-        self._leases.report(self._grant, message=storable(message))
+        self._report(message=storable(message))
+
+    def _report(self, progress: Sequence[Any] | None = None, message: str = "") -> None:
+        try:
+            self._leases.report(self._grant, progress=progress, message=message)
+        except (LeaseLost, Unconfirmed, StoreUnreachable) as error:
+            self.lost = error
+            raise
 
 
 def storable(text: str) -> str:

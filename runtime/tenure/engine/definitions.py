@@ -74,6 +74,10 @@ class RecipeDefinition(Generic[R]):
     """A registered recipe. An execution is pinned to its name and version."""
 
     def __init__(self, func: Callable[..., R], *, name: str, version: str, needs: Needs) -> None:
+        if inspect.iscoroutinefunction(func) or inspect.isgeneratorfunction(func):
+            raise InvalidInput(
+                f"recipe {name} is no plain function: recipes are synchronous, tasks may be async"
+            )
         self.func = func
         self.name = check_task_name(name, what="recipe name")
         self.version = check_task_name(f"v{version}", what="recipe version")[1:]
@@ -235,12 +239,17 @@ def load_modules(names: Sequence[str]) -> Definitions:
                 f"module {name!r} cannot be imported: {type(error).__name__}: {error}; "
                 "name it as `python -m` would, from the folder it is found in"
             ) from error
-    return Definitions.of(
+    found = Definitions.of(
         value
         for module in list(sys.modules.values())
         for value in list(getattr(module, "__dict__", {}).values())
         if isinstance(value, (TaskDefinition, RecipeDefinition))
     )
+    if not found.tasks and not found.recipes:
+        raise ModuleNotLoadable(
+            f"{', '.join(names)}: no task and no recipe is declared there with @task or @recipe"
+        )
+    return found
 
 
 def _first_parameter(func: Callable[..., Any]) -> tuple[str, ...]:

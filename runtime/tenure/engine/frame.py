@@ -50,7 +50,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> Any:
         """One task call: its recorded outcome, or run it here, or open it elsewhere and leave."""
-        self.steps.check_live()
+        self.steps.check_call()
         params = task.signature.dump_call(args, kwargs)
         call = self._next_call(task.name, input_hash(params))
         found = self._find(call)
@@ -63,7 +63,7 @@ class Frame:
         self, task: TaskDefinition[..., Any], items: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> list[Any]:
         """One task call per item, in parallel; results in order."""
-        self.steps.check_live()
+        self.steps.check_call()
         params = [task.signature.dump_call((item,), kwargs) for item in items]
         call = self._next_call(task.name, input_hash(list(params)), size=len(params) or None)
         found = self._find(call)
@@ -79,7 +79,7 @@ class Frame:
 
     def value(self, kind: str, make: Callable[[], Plain]) -> Plain:
         """A value that is recorded the first time, such as the time of day."""
-        self.steps.check_live()
+        self.steps.check_call()
         call = self._next_call(kind, input_hash(None))
         found = self._find(call)
         if isinstance(found, New):
@@ -91,7 +91,7 @@ class Frame:
 
     def sleep(self, duration: timedelta) -> None:
         """A durable timer: the recipe leaves, and goes on when it is due."""
-        self.steps.check_live()
+        self.steps.check_call()
         call = self._next_call("sleep", input_hash(duration.total_seconds()))
         found = self._find(call)
         if isinstance(found, New):
@@ -113,6 +113,10 @@ class Frame:
 
     def complete(self, payload: bytes) -> Next:
         """The recipe returned."""
+        try:
+            self._records.check_all_asked(self.steps.ordinals)
+        except NonDeterministicRecipe as error:
+            return self.block(str(error))
         return self.steps.finish({"action": "complete", "result": payload})
 
     def fail(self, error: str) -> Next:

@@ -13,6 +13,8 @@ from tenure.store.keys import RECIPE
 
 Record = Mapping[str, Any]
 
+_REMEDY = "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -71,6 +73,15 @@ class Records:
             else:
                 self._members[int(record["ordinal"])].append(capability)
 
+    def check_all_asked(self, ordinals: int) -> None:
+        """After the recipe's last call. Raises `NonDeterministicRecipe` if more are recorded than it made."""
+        left = min((ordinal for ordinal in self._calls if ordinal >= ordinals), default=None)
+        if left is not None:
+            raise NonDeterministicRecipe(
+                f"execution {self._execution}: the recipe ended after {ordinals} calls, but call {left}, "
+                f"{self._calls[left]}, is recorded too. {_REMEDY}"
+            )
+
     def find(self, call: Call) -> Found:
         """What is recorded for `call`.
 
@@ -94,7 +105,7 @@ class Records:
         raise NonDeterministicRecipe(
             f"execution {self._execution}: at call {call.ordinal} the recipe now asks for {call.capability} "
             f"(input {call.hash[:12]}), but {what} is recorded there: {capability} (input {was[1][:12]}). "
-            "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
+            f"{_REMEDY}"
         )
 
     def _find_one(self, capability: str, record: Record) -> Found:

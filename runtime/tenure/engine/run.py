@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.frame import Frame
-from tenure.errors import UnknownTask
+from tenure.errors import InvalidInput, UnknownTask
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.needs import Needs
 
@@ -58,7 +58,7 @@ class Run:
             TaskCancelled: it was closed before it had an outcome.
             InvalidInput: an argument that the task does not take, or that is not plain data.
         """
-        return self._frame.call(_checked(task), args, kwargs, needs or _NONE)  # type: ignore[no-any-return]
+        return self._frame.call(_checked(task), args, kwargs, _needs(task, needs))  # type: ignore[no-any-return]
 
     def map(
         self,
@@ -76,7 +76,7 @@ class Run:
         Raises:
             TaskFailed: one of them failed for good; those that had not ended were closed as cancelled.
         """
-        return self._frame.map(_checked(task), list(items), kwargs, needs or _NONE)
+        return self._frame.map(_checked(task), list(items), kwargs, _needs(task, needs))
 
     @contextmanager
     def needs(self, **properties: Any) -> Iterator[None]:
@@ -101,6 +101,17 @@ class Run:
     def uuid(self) -> uuid.UUID:
         """A random UUID, recorded: a replay sees the same."""
         return uuid.UUID(str(self._frame.value("uuid", lambda: str(uuid.uuid4()))))
+
+
+def _needs(task: TaskDefinition[..., Any], needs: object) -> Needs:
+    if needs is None:
+        return _NONE
+    if isinstance(needs, Needs):
+        return needs
+    raise InvalidInput(
+        f"needs={needs!r}: what a call of {task.name} needs is given as Needs(...); a parameter of the task "
+        "that has this name is given by position"
+    )
 
 
 def _checked(task: object) -> TaskDefinition[..., Any]:

@@ -198,14 +198,27 @@ class Executions:
             for execution in ids:
                 pipe.hgetall(self._keys("execution", instance, execution))
                 pipe.smembers(self._keys("in_flight", instance, execution))
-            rows = pipe.execute()
-        found = [(ids[n], rows[2 * n], sorted(rows[2 * n + 1])) for n in range(len(ids)) if rows[2 * n]]
+            rows = pipe.execute(raise_on_error=False)
+        found = []
+        for n, execution in enumerate(ids):
+            header, flight = rows[2 * n : 2 * n + 2]
+            if isinstance(header, Exception) or isinstance(flight, Exception):
+                log.warning(
+                    "left out of the list: execution %s: its keys are of another type",
+                    execution,
+                    extra={"execution": execution},
+                )
+            elif header:
+                found.append((execution, header, sorted(flight)))
         with self._client.pipeline(transaction=False) as pipe:
             for execution, _, flight in found:
                 pipe.hmget(self._keys("records", instance, execution), flight or [RECIPE])
-            records = pipe.execute()
+            records = pipe.execute(raise_on_error=False)
         read: list[StoredExecution] = []
         for (execution, header, flight), raw in zip(found, records, strict=True):
+            if isinstance(raw, Exception):
+                log.warning("left out of the list: execution %s: %s", execution, raw)
+                continue
             in_flight = {name: one for name, one in zip(flight, raw, strict=False) if one is not None}
             try:
                 read.append(read_stored(instance, execution, header, in_flight, []))
@@ -324,7 +337,9 @@ def _unpack(raw: bytes, where: str) -> dict[str, Any]:
         value = msgpack.unpackb(raw, unicode_errors="surrogateescape", strict_map_key=False)
     except (ValueError, msgpack.UnpackException) as error:
         reason = str(error) or type(error).__name__
-        raise Malformed(f"{where}: a record cannot be read ({reason}); the bytes are kept") from error
+        raise Malformed(
+            f"{where}: a record cannot be read ({reason}); the bytes are kept; `tenure cancel` ends it"
+        ) from error
     if not isinstance(value, dict):
         raise Malformed(f"{where}: a record is not a table; the bytes are kept")
     return value

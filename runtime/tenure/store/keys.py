@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tenure.errors import Malformed
 from tenure.model.status import RouteIndex
 
 
@@ -184,6 +185,8 @@ def route_member(instance: str, execution: str, capability: str) -> str:
 
 
 def split_member(member: str) -> tuple[str, str, str]:
-    """The inverse of `route_member`."""
-    instance, execution, capability = member.split("/", 2)
-    return instance, execution, capability
+    """The inverse of `route_member`. Raises `Malformed` for what names no route."""
+    parts = member.split("/", 2)
+    if len(parts) != 3:  # noqa: PLR2004  # instance, execution, capability
+        raise Malformed(f"{member!r} in an index names no route; nothing acts on it")
+    return parts[0], parts[1], parts[2]

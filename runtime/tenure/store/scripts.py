@@ -148,9 +148,11 @@ class Scripts:
         *,
         resend_seconds: float,
         test_clock: bool = False,
+        on_away: Callable[[], None] | None = None,
     ) -> None:
         self._client = client
         self._resend_seconds = resend_seconds
+        self._on_away = on_away
         self._loaded: dict[str, _Loaded] = {}
         self.calls = 0
         for name in ANSWERS:
@@ -197,6 +199,8 @@ class Scripts:
                 ) from error
             except (failures.ConnectionError, failures.TimeoutError, failures.ReadOnlyError) as error:
                 sent = sent or not was_never_sent(error)
+                if self._on_away is not None:
+                    self._on_away()
                 if time.monotonic() + pause > deadline:
                     raise self._given_up(name, sent=sent) from error
                 log.warning("resending %s: %s", name, error)

@@ -180,6 +180,15 @@ class Sessions:
         return None if found is None else next(iter(_pairs([msgpack.unpackb(found[1])])))
 
     @reaching()
+    def scheduler_leads(self) -> bool:
+        """Whether some scheduler leads now, by the store's clock."""
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.hget(self._keys("leader"), "deadline")
+            pipe.time()
+            deadline, (seconds, micros) = pipe.execute()
+        return bool(int(deadline or 0) > seconds * 1000 + micros // 1000)
+
+    @reaching()
     def view(self) -> RegistryView:
         """Every queue with its allocation and catalogue, at one revision."""
         while True:

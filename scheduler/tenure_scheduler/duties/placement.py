@@ -19,7 +19,7 @@ from tenure.model.needs import Needs
 from tenure.store.answers import PlaceAnswer
 from tenure.store.duties import DutyStore
 from tenure.store.executions import Executions, Record
-from tenure.store.keys import RECIPE, split_member
+from tenure.store.keys import RECIPE, route_member, split_member
 from tenure.store.sessions import RegistryView
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Walk
@@ -121,7 +121,13 @@ class ParkedWork:
         return self._walked != view.revision
 
     def _demands(self, routes: Sequence[str]) -> Iterable[tuple[str, Demand | Malformed | None]]:
-        members = [split_member(route) for route in routes]
+        members = []
+        for route in routes:
+            try:
+                members.append(split_member(route))
+            except Malformed as error:
+                yield route, error
+        routes = [route_member(*member) for member in members]
         try:
             found: list[tuple[Record | None, str] | Malformed] = [*self._executions.routes(members)]
         except Malformed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-import sys
 from importlib.util import find_spec
 from typing import Final
 
@@ -12,6 +11,7 @@ import click
 
 from tenure.cli.connecting import connect
 from tenure.cli.target import Target, pass_target
+from tenure.logs import configure
 from tenure.store.connection import without_password
 
 _EXTRA: Final = ("rq_dashboard", "six")
@@ -58,11 +58,7 @@ def dashboard(
     from tenure.dashboard.app import Login, make_app  # noqa: PLC0415
     from tenure.dashboard.serving import serve  # noqa: PLC0415
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    configure(logging.INFO if verbose else logging.WARNING)
     login = Login(username, password) if username and password else None
     with connect(target) as client:
         app = make_app(client.store, login=login)
