@@ -28,6 +28,10 @@ OWN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "tenure.cli.demo.command:demo",
             "Build an index of FOLDER, by default Python's own library, while workers are killed.",
         ),
+        "dev": (
+            "tenure.cli.commands.dev:dev",
+            "Run everything in one terminal, and reload the code when it changes.",
+        ),
         "start": ("tenure.cli.commands.start:start", "Start an execution of a recipe."),
         "list": ("tenure.cli.commands.listing:list_command", "List the newest executions."),
         "show": ("tenure.cli.commands.show:show", "Show one execution: its state, tasks and attempts."),

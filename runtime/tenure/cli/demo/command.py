@@ -13,10 +13,10 @@ from typing import Final
 import click
 
 from tenure.cli.demo.play import play
-from tenure.cli.demo.processes import Interrupted, Interruptions
 from tenure.cli.demo.stage import NAMESPACE, Stage
 from tenure.cli.failures import ExitCode, clean, report
 from tenure.cli.output import console
+from tenure.cli.processes import Interrupted, Interruptions
 
 #: By Ctrl-C and by SIGTERM; see `Interrupted`.
 INTERRUPTED: Final = (128 + signal.SIGINT, 128 + signal.SIGTERM)

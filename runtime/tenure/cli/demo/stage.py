@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from tenure import Client, Settings, TenureError
-from tenure.cli.demo.processes import Group, Interruptions, Member, slots_by_agent, wait_until_gone
+from tenure.cli.demo.processes import Member, slots_by_agent, wait_until_gone
+from tenure.cli.processes import Group, Interruptions
 from tenure.embedded import EmbeddedServer
 from tenure.model.status import SessionState
 
@@ -100,9 +101,9 @@ class Stage:
     def _start(self, name: str, *arguments: str) -> None:
         log = self.folder / f"{name}.log"
         command = (*_COMMAND, *arguments, "--url", self.client.store.url, "--namespace", NAMESPACE)
-        with self._interruptions.held():
+        with self._interruptions.held(), log.open("ab") as output:
             process = self._group.start(
-                command, environment=_environment(os.environ), folder=self.folder, log=log
+                command, environment=_environment(os.environ), folder=self.folder, output=output
             )
             self.members.append(Member(name, process))
 

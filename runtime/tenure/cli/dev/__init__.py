@@ -1,0 +1,1 @@
+"""`tenure dev`: everything one needs while writing tasks and recipes, in one terminal."""
