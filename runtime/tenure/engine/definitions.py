@@ -245,7 +245,7 @@ def load_modules(names: Sequence[str]) -> Definitions:
         for value in list(getattr(module, "__dict__", {}).values())
         if isinstance(value, (TaskDefinition, RecipeDefinition))
     )
-    if not found.tasks and not found.recipes:
+    if names and not found.tasks and not found.recipes:
         raise ModuleNotLoadable(
             f"{', '.join(names)}: no task and no recipe is declared there with @task or @recipe"
         )
