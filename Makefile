@@ -28,8 +28,9 @@ $(READY): pyproject.toml uv.lock
 demo: setup ## Watch an execution survive the death of its worker
 	$(BIN)/tenure demo
 
+# Most tests wait for processes, so three share two cores well; those of one file stay together.
 test: setup ## Run the everyday tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n 3 --dist loadfile
 
 check: ## Run everything a change must pass
 	.ci/run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -47,3 +47,13 @@ def site(url: str, namespace: str, tmp_path: Path) -> Iterator[Site]:
     """A namespace with real processes; whatever the test started is killed when it ends."""
     with Site(url, namespace, tmp_path) as one:
         yield one
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Captured logs may have what no encoding does; processes that share the tests send each other UTF-8."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report

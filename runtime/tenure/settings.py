@@ -26,8 +26,9 @@ class Settings:
     leadership: timedelta = timedelta(seconds=5)
     #: How often the leading scheduler makes its rounds when nothing nudges it.
     tick: timedelta = timedelta(seconds=1)
-    #: How long a request whose reply was lost is resent before it is unconfirmed (G16).
-    resend: timedelta = timedelta(seconds=30)
+    #: How long a request whose reply was lost is resent before it is unconfirmed (G16). An outage of a minute
+    #: costs a busy slot nothing; a caller that cannot wait so long gives a shorter one.
+    resend: timedelta = timedelta(seconds=75)
     #: How long a draining worker may finish what it runs.
     drain: timedelta = timedelta(seconds=30)
     #: How long a task that was asked to stop may go on.

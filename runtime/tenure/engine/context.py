@@ -81,8 +81,9 @@ class TaskContext:
         Raises:
             LeaseLost: somebody else has taken the task over; stop.
         """
-        log.info("%s", message, extra=log_fields(self._grant))
-        self._report(message=storable(message))
+        text = storable(message)
+        log.info("%s", text, extra=log_fields(self._grant))
+        self._report(message=text)
 
     def _report(self, progress: Sequence[Any] | None = None, message: str = "") -> None:
         try:

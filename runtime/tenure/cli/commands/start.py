@@ -36,6 +36,7 @@ _OPTIONS: Final = frozenset(
 @click.argument("arguments", nargs=-1)
 @click.option(
     "--import",
+    "-i",
     "modules",
     metavar="MODULE",
     multiple=True,
