@@ -58,10 +58,6 @@ class Placement:
             self._view = self._sessions.view()
         return self._view
 
-    def known_view(self) -> RegistryView:
-        """The view last read: for openings, which need only a queue with a ready session."""
-        return self._view or self.view()
-
     @staticmethod
     def candidates(view: RegistryView, needs: Needs, code: Code) -> list[tuple[str, int]]:
         """The queues that can admit the route, as (name, rank): equal fits share a rank."""

@@ -269,8 +269,3 @@ def _session_facts(name: str, row: Mapping[bytes, bytes], expires_at: int | None
         registered_at=int(text["registered_at"]),
         expires_at=expires_at,
     )
-
-
-def ready(queues: Iterable[QueueFacts]) -> list[QueueFacts]:
-    """Those with a session that takes work."""
-    return [queue for queue in queues if queue.sessions > 0]
