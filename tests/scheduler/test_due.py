@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from tenure.store.answers import DueAnswer
 from tenure.store.grants import Grant
 from tenure.store.leases import SlotLeases
 from tenure_scheduler.duties.due import DueWork
@@ -27,6 +28,15 @@ def test_a_retry_is_ready_when_its_time_has_come_by_the_stores_clock(world: Worl
     assert due.run_once(leader).dispatched == 1
     assert world.indexes("e", TASK) == {slot.holder.queue}
     assert world.claim(slot).attempt == 2
+
+
+def test_a_route_that_was_named_too_early_stays_where_it_is(world: World, leader: int) -> None:
+    """G3: the script that decides reads the clock again, whatever its caller believed."""
+    slot, grant = world.claim_task()
+    fail(slot, grant, delay_ms=60_000)
+
+    assert world.store.duties.make_ready(leader, grant.route) is DueAnswer.NOT_DUE
+    assert world.indexes("e", TASK) == {"due"}
 
 
 def test_a_run_takes_one_page_and_says_that_there_is_more(world: World, leader: int) -> None:
