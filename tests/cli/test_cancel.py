@@ -52,5 +52,5 @@ def test_an_unknown_outcome_is_named_as_what_it_waits_for(
     assert handle.explain().reason == "unknown_outcome"
     done = tenure.here("cancel", "bill")
     assert done.code == 0
-    assert "once it is settled" in done.out
+    assert "that keeps it open" in done.out
     assert tenure.here("explain", "bill", "--json").data["reason"] == "cancelling"

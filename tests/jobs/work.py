@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -127,6 +128,13 @@ def listens(ctx: TaskContext) -> None:
 
 
 @task
+async def awaits(ctx: TaskContext) -> None:
+    """One long await, which cannot look whether it was asked to stop."""
+    ledger.write("start", ctx, task="awaits")
+    await asyncio.sleep(600)
+
+
+@task
 def fails_at(gate: str, ctx: TaskContext) -> None:
     """Waits at its gate, and then fails."""
     ledger.write("start", ctx, task="fails_at")
@@ -156,6 +164,11 @@ def overruns(how: str, ctx: TaskContext) -> int:
 def listening(run: Run) -> None:
     run.call(quick, 1)
     run.call(listens)
+
+
+@recipe
+def awaiting(run: Run) -> None:
+    run.call(awaits)
 
 
 @recipe

@@ -71,6 +71,15 @@ def test_a_running_task_that_listens_is_asked_and_stops(site: Site) -> None:
     assert site.client.start(work.chain, 1).result(LIMIT) == 1
 
 
+def test_a_coroutine_is_cancelled_at_its_await(site: Site) -> None:
+    site.worker(slots=1, TENURE_GRACE="60")
+    handle = site.client.start(work.awaiting)
+    site.until(lambda: site.entries("start", task="awaits"), "it awaits")
+    assert handle.cancel("enough") == "requested"
+    assert_cancelled(handle)
+    assert handle.snapshot().records["0:awaits"]["status"] == "cancelled"
+
+
 def test_a_running_task_that_is_deaf_is_stopped_after_the_grace_period(site: Site) -> None:
     site.worker(slots=1, TENURE_GRACE="0.5")
     handle = site.client.start(work.patience, "never")

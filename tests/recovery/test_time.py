@@ -92,6 +92,16 @@ def test_an_execution_past_its_deadline_fails_and_what_runs_is_stopped(site: Sit
     assert handle.snapshot().records["1:patient"]["status"] == "cancelled"
 
 
+def test_a_deadline_binds_without_any_scheduler_as_soon_as_the_execution_takes_a_step(site: Site) -> None:
+    site.worker(slots=1)
+    handle = site.client.start(work.patience, "a", deadline="100ms")
+    site.until(lambda: site.entries("start", task="patient"), "it runs")
+    site.until(lambda: handle.snapshot().created_at + timedelta(seconds=1) < datetime.now(UTC), "it is late")
+    site.open_gate("a")
+    with pytest.raises(ExecutionFailed, match="deadline"):
+        handle.result(LIMIT)
+
+
 def test_a_parked_execution_fails_at_its_deadline_too(site: Site) -> None:
     site.scheduler()
     handle = site.client.start(work.chain, 1, deadline="200ms")

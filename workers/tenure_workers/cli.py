@@ -10,13 +10,14 @@ from typing import Final
 
 import click
 
+from tenure.cli.target import Target, pass_target
 from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, UnsuitableServer
 from tenure.logs import configure
 from tenure.model.allocation import Allocation
 from tenure.model.names import check_pool
 from tenure.settings import Settings
 from tenure.transport import tickets
-from tenure.wiring import NAMESPACE, open_store
+from tenure.wiring import open_store
 from tenure_workers.agent import Agent
 from tenure_workers.plan import Plan
 
@@ -42,17 +43,20 @@ UNREACHABLE_EXIT: Final = 5
     help="What one slot can use, as in cpu=2,memory=4Gi,label.zone=eu; wins over TENURE_ALLOCATION_*.",
 )
 @click.option("--name", help="Name of this worker among all; by default a random one.")
-@click.option("--url", envvar="TENURE_REDIS_URL", help="Server; by default the embedded one of this folder.")
-@click.option("--namespace", envvar="TENURE_NAMESPACE", default=NAMESPACE, show_default=True)
+@click.option("--url", help="The server, if not the one that `tenure --url` names.")
+@click.option("--namespace", help="The namespace, if not the one that `tenure --namespace` names.")
 @click.option("--log-level", default="INFO", show_default=True, metavar="LEVEL")
-def worker(  # noqa: PLR0917  # one per option
+@pass_target
+def worker(
+    target: Target,
+    *,
     pool: str,
     modules: tuple[str, ...],
     slots: int,
     allocation: str | None,
     name: str | None,
     url: str | None,
-    namespace: str,
+    namespace: str | None,
     log_level: str,
 ) -> None:
     """Run tasks and recipes for POOL until SIGTERM or Ctrl-C; a second one does not wait for tasks."""
@@ -67,7 +71,7 @@ def worker(  # noqa: PLR0917  # one per option
             log_level=level,
         )
         configure(level)
-        sys.exit(_work(plan, url, namespace))
+        sys.exit(_work(plan, url or target.url, namespace or target.namespace))
     except InvalidInput as error:
         _end(error, USAGE_EXIT)
     except (StoreUnreachable, UnsuitableServer, EmbeddedServerError) as error:

@@ -115,7 +115,7 @@ class Place:
         elif self._cancel is not None and now > self._cancel[1]:
             token, self._cancel = self._cancel[0], None
             if self._shows(token):
-                self.stop("stopped by its agent: cancelled, and it did not stop within the grace period")
+                self.stop("stopped by its agent: it was asked to stop, and did not within the grace period")
 
     def _shows(self, token: int) -> bool:
         assert self.process is not None  # noqa: S101  # see `send`

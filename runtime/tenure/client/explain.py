@@ -179,7 +179,7 @@ def _words(
         RouteIndex.TASKS: (f"{subject} waits for {_awaited(record)}", ""),
         RouteIndex.UNKNOWN: (
             f"{subject} was started and its worker is gone ({record.get('cause')}); its end is not known",
-            "it is never run again on a guess, and waits until somebody settles it",
+            "it is never run again on a guess, and this version has no command yet that settles it",
         ),
         RouteIndex.BLOCKED: (
             f"{subject} is stopped: {record.get('error')}",

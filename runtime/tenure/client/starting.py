@@ -65,6 +65,8 @@ class Starter:
             raise InvalidInput(
                 f"priority {options.priority}: give a whole number from {LOWEST} (last) to {HIGHEST} (first)"
             )
+        if options.delay is not None and options.at is not None:
+            raise InvalidInput("delay= and at= both say when it may begin; give one of them")
         job_needs = options.needs or Needs()
         self._store = store
         self._instance = instance

@@ -21,6 +21,8 @@ from tenure.store.grants import Grant
 log = logging.getLogger(__name__)
 
 ERROR_LIMIT = 4000
+#: How often a running coroutine's slot looks whether it was asked to stop.
+ASKED_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def run_task(
         )
         result = task.func(*args, **kwargs)
         if inspect.isawaitable(result):
-            result = asyncio.run(_wait_for(result))
+            result = asyncio.run(_wait_for(result, context))
     except Withdraw as asked:
         return Withdrawn(str(asked))
     except ControlSignal:
@@ -134,5 +136,13 @@ def _leave_if_forked(process: int) -> None:
         os._exit(1)
 
 
-async def _wait_for(result: Any) -> Any:
-    return await result
+async def _wait_for(result: Any, context: TaskContext) -> Any:
+    """Await it; if the task is asked to stop, its coroutine is cancelled at its await."""
+    running, asked = asyncio.ensure_future(result), False
+    while not running.done():
+        await asyncio.wait({running}, timeout=ASKED_SECONDS)
+        if context.cancelled and not asked and not running.done():
+            asked = running.cancel()
+    if asked and running.cancelled():
+        context.check_cancelled()
+    return running.result()

@@ -16,8 +16,8 @@ SENTENCES = {
     CancelAnswer.CANCELLED: "execution {id} is cancelled",
     CancelAnswer.REQUESTED: "execution {id} ends as cancelled as soon as what runs has stopped",
     CancelAnswer.UNKNOWN: (
-        "execution {id} ends as cancelled once it is settled how its lost `once` task ended; "
-        "`tenure explain {id}` names it"
+        "execution {id} is to end as cancelled, but nobody knows how its lost `once` task ended, "
+        "and that keeps it open; `tenure explain {id}` names it"
     ),
     CancelAnswer.ALREADY_TERMINAL: "execution {id} has ended already; nothing was changed",
 }
@@ -36,6 +36,9 @@ def cancel(target: Target, *, execution: str, reason: str, as_json: bool) -> Non
     """
     with connect(target) as client:
         answer = client.cancel(execution, reason)
+        if answer is CancelAnswer.ALREADY_TERMINAL and client.get(execution).status() == "cancelled":
+            # As asked, by an earlier call whose reply may have been lost.
+            answer = CancelAnswer.CANCELLED
     if as_json:
         print_json({"execution": execution, "answer": answer.value})
     else:

@@ -41,8 +41,8 @@ def _print(explanation: Explanation, *, everything: bool) -> None:
     shown = explanation.routes if everything else explanation.routes[:SHORT]
     for number, route in enumerate(shown):
         print_line()
-        # The summary has said already what is to be said of the first one.
-        print_facts(_facts(route, in_summary=number == 0))
+        # The summary has mostly said already what is to be said of the first one.
+        print_facts(_facts(route, in_summary=number == 0 and route.detail in explanation.summary))
     if hidden := len(explanation.routes) - len(shown):
         print_line()
         print_line(f"and {amount(hidden, 'more route')}; --all shows them")

@@ -47,6 +47,9 @@ _OPTIONS: Final = frozenset(
 @click.option(
     "--id", "execution", help="A name for it: starting it again with the same input changes nothing."
 )
+@click.option("--key", help="A key of your own, of any text: starting again with it changes nothing either.")
+@click.option("--delay", help="Begin only after this long: 90s, 10m, 1h30m.")
+@click.option("--deadline", help="Fail it if it has not ended after this long.")
 @click.option(
     "--priority", type=int, default=DEFAULT, show_default=True, help=f"{LOWEST} (last) to {HIGHEST} (first)."
 )
@@ -62,6 +65,9 @@ def start(
     arguments: Sequence[str],
     modules: Sequence[str],
     execution: str | None,
+    key: str | None,
+    delay: str | None,
+    deadline: str | None,
     priority: int,
     needs: str | None,
     correlation: str | None,
@@ -89,6 +95,9 @@ def start(
             definition,
             *args,
             id=execution,
+            key=key,
+            delay=delay,
+            deadline=deadline,
             needs=job_needs,
             priority=priority,
             correlation_id=correlation,

@@ -27,9 +27,10 @@ end
 -- What every step needs of the header; nil if there is none, or one of a schema that this code does not know.
 local function header_of(instance, execution)
   local h = redis.pcall('HMGET', Key.execution(instance, execution), 'status', 'recipe', 'version', 'band', 'intent',
-    'schema')
+    'schema', 'deadline')
   if h.err or not h[1] or h[6] ~= Schema then return nil end
-  return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil }
+  return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil,
+    deadline = h[7] and tonumber(h[7]) or nil }
 end
 
 local function save(instance, execution, capability, record)

@@ -199,6 +199,12 @@ local function intend(instance, execution, header, status, fields)
   return carry_out(instance, execution, header)
 end
 
+-- The execution is past its deadline: that is a failure, not a cancellation.
+local function miss_deadline(instance, execution, header)
+  return intend(instance, execution, header, Execution.failed,
+    { recipe_status = Capability.failed, error = 'its deadline has passed' })
+end
+
 -- The recipe has come to its end. While a `once` task may have had its effect that is only an intent (G6).
 local function finish(instance, execution, header, status, fields)
   for _, capability in ipairs(redis.call('SMEMBERS', Key.in_flight(instance, execution))) do

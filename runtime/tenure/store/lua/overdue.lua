@@ -12,8 +12,7 @@ redis.call('ZREM', Key.deadlines(), a.live)
 local instance, execution = string.match(a.live, '^([^/]*)/(.*)$')
 local header = header_of(instance, execution)
 if not header or ExecutionTerminal[header.status] then return reply('not_due') end
-local ended = intend(instance, execution, header, Execution.failed,
-  { recipe_status = Capability.failed, error = 'its deadline has passed' })
+local ended = miss_deadline(instance, execution, header)
 publish(a.cap)
 if ended then return reply('ended') end
 return reply('requested')

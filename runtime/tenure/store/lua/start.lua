@@ -36,6 +36,7 @@ redis.call('SADD', Key.in_flight(a.instance, a.execution), Recipe)
 redis.call('ZADD', Key.listing(a.instance), now, a.execution)
 redis.call('ZADD', Key.live(), now, a.instance .. '/' .. a.execution)
 emit(a.instance, a.execution, 'created', nil, { recipe = a.recipe })
+if a.deadline then redis.call('HSET', key, 'deadline', now + a.deadline) end
 if a.deadline then redis.call('ZADD', Key.deadlines(), now + a.deadline, a.instance .. '/' .. a.execution) end
 if later then
   move(member(a.instance, a.execution, Recipe), record, Where.due, due)

@@ -169,6 +169,10 @@ local looks = a.settle and settle(i, e, header, a.settle.capability, ran, status
 if header.intent and a.settle then
   after_settling(i, e, header, looks)
   result.answer = 'frame_lost'
+elseif header.deadline and now >= header.deadline and not header.intent then
+  -- A deadline binds whoever comes first, this step or the scheduler.
+  if miss_deadline(i, e, header) then result.ended = Execution.failed end
+  result.answer = 'frame_lost'
 elseif framed then
   record_values()
   actions[a.recipe.action]()
