@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from tenure.store.answers import RegisterAnswer, RenewAnswer
 from tenure.store.connection import reaching
 from tenure.store.keys import RECIPE, Keys
 from tenure.store.scripts import Scripts
+
+log = logging.getLogger(__name__)
 
 _REGISTRY_LIMIT = 1024 * 1024
 
@@ -229,9 +232,16 @@ class Sessions:
                 pipe.scard(self._keys("queue_idle", name))
                 pipe.zcard(self._keys("waiting", name))
             rows = pipe.execute()
-        return tuple(
-            self._facts(name, rows[4 * n : 4 * n + 4]) for n, name in enumerate(names) if rows[4 * n][0]
-        )
+        facts = []
+        for n, name in enumerate(names):
+            if not rows[4 * n][0]:
+                continue
+            try:
+                facts.append(self._facts(name, rows[4 * n : 4 * n + 4]))
+            except Malformed as error:
+                # It gets no work until its workers register again; the other queues go on (G17).
+                log.error("%s", error)  # noqa: TRY400  # the sentence says it all
+        return tuple(facts)
 
     @staticmethod
     def _facts(name: str, row: Sequence[Any]) -> QueueFacts:
