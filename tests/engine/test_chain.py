@@ -51,9 +51,9 @@ class Looker:
         @recipe
         def looking(run: Run) -> str:
             result = run.call(looked_at)
-            record = site.store.executions.route_record(INSTANCE, run.execution_id, f"0:{looked_at.name}")
-            assert record is not None
-            self.seen.append(record["status"])
+            stored = site.store.executions.get(INSTANCE, run.execution_id)
+            assert stored is not None
+            self.seen.append(stored.records[f"0:{looked_at.name}"]["status"])
             return run.call(two, result)
 
         self.recipe = looking

@@ -164,9 +164,9 @@ class World:
         return slot, self.claim(slot)
 
     def record(self, execution: str, capability: str = RECIPE) -> Record:
-        record = self.store.executions.route_record(INSTANCE, execution, capability)
-        assert record is not None
-        return record
+        stored = self.store.executions.get(INSTANCE, execution)
+        assert stored is not None
+        return stored.records[capability]
 
     def causes(self, execution: str) -> list[str]:
         """The causes of the attempts that were lost, oldest first."""

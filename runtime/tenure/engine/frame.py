@@ -214,7 +214,6 @@ class Frame:
             params=packed,
             task=call.task,
             effects=task.effects,
-            title=f"{self.grant.recipe} {call.capability}",
         )
         return self._run_here(task, call, lease)
 

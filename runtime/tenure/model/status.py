@@ -1,7 +1,8 @@
 """Every status there is, and the one table of moves for each kind.
 
-A status changes by way of `check_move` and nowhere else; the diagrams in the README are rendered from the
-same tables. Sources: the design's section 3, and the state rules of seed 002.
+A status changes by way of these tables and nowhere else: here through `check_move`, and in the store's
+scripts, which are given the same ones. The diagrams in the README are rendered from them. Sources: the
+design's section 3, and the state rules of seed 002.
 """
 
 from collections.abc import Iterable, Mapping

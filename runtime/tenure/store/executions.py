@@ -273,12 +273,6 @@ class Executions:
         return raw
 
     @reaching()
-    def route_record(self, instance: str, execution: str, capability: str) -> Record | None:
-        """One record."""
-        raw = self._client.hget(self._keys("records", instance, execution), capability)
-        return None if raw is None else _unpack(raw, f"execution {execution}")
-
-    @reaching()
     def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str]]:
         """The record of each (instance, execution, capability), with the recipe's `name@version`."""
         with self._client.pipeline(transaction=False) as pipe:

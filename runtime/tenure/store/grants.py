@@ -48,12 +48,9 @@ class Grant:
     failures: int
     params: bytes
     needs: Mapping[str, Any]
-    title: str
-    revision: int
     # of a task route
     task: str = ""
     effects: Effects = Effects.REPEATABLE
-    index: int | None = None
     # of a recipe route
     recipe: str = ""
     version: str = ""
@@ -83,11 +80,8 @@ class Grant:
             failures=int(grant["failures"]),
             params=as_bytes(grant["params"]),
             needs=grant.get("needs") or {},
-            title=grant["title"],
-            revision=int(grant["revision"]),
             task=grant.get("task") or "",
             effects=Effects(grant["effects"]),
-            index=grant.get("index"),
             recipe=grant.get("recipe") or "",
             version=grant.get("version") or "",
             correlation=grant.get("correlation") or "",

@@ -20,7 +20,7 @@ class DueReport(Report):
 
 
 class DueWork:
-    """Retries whose wait is over, one page per run."""
+    """Retries, timers and delayed starts whose time has come, one page per run."""
 
     name = "due work"
     is_nudged = False

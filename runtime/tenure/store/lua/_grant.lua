@@ -4,8 +4,7 @@ local function describe(instance, execution, capability, record)
   local grant_ = {
     instance = instance, execution = execution, capability = capability, token = record.token,
     attempt = record.attempt, failures = record.failures, task = record.task, effects = record.effects,
-    needs = record.needs, ordinal = record.ordinal, index = record.index, invocation = record.invocation,
-    title = title(record), revision = record.revision,
+    needs = record.needs,
   }
   if capability == Recipe then
     local h = redis.call('HMGET', Key.execution(instance, execution), 'recipe', 'version', 'correlation', 'job_needs',
