@@ -10,6 +10,7 @@ The name says what happened; the message names the execution and says what to do
     │   ├── InvalidDuration
     │   ├── UnknownRecipe
     │   ├── UnknownTask
+    │   ├── UnguardedTask
     │   └── ModuleNotLoadable
     ├── ExecutionNotFound
     ├── ExecutionExists
@@ -21,9 +22,11 @@ The name says what happened; the message names the execution and says what to do
     ├── TaskTimeout
     ├── DirectCall
     ├── NonDeterministicRecipe
+    ├── ReplayCacheMiss
     ├── LeaseLost
     ├── Unconfirmed
     ├── Malformed
+    │   └── NewerSchema
     ├── IllegalTransition
     ├── StoreFull
     ├── StoreUnreachable
@@ -64,6 +67,10 @@ class UnknownRecipe(InvalidInput):
 
 class UnknownTask(InvalidInput):
     """A recipe calls a function that is not a registered task."""
+
+
+class UnguardedTask(InvalidInput):
+    """Demand is staged for a task that nothing guards, so nothing would enforce it."""
 
 
 class ModuleNotLoadable(InvalidInput):
@@ -125,6 +132,18 @@ class NonDeterministicRecipe(TenureError):
     """A replay asked for another task or input than was recorded at the same coordinates."""
 
 
+class ReplayCacheMiss(TenureError):
+    """A read-only replay has come to what is not recorded; it neither runs it nor waits for it (G13)."""
+
+    def __init__(self, execution_id: str, capability: str, reason: str, message: str) -> None:
+        super().__init__(f"execution {execution_id}: {message}")
+        self.execution_id = execution_id
+        #: Where: the coordinates of the call, or `recipe` for the result of the execution.
+        self.capability = capability
+        #: `task_result_missing`, `job_result_missing` or `await_not_ready`.
+        self.reason = reason
+
+
 class LeaseLost(TenureError):
     """A write under a stale or released token. Nothing was changed (G2)."""
 
@@ -135,6 +154,10 @@ class Unconfirmed(TenureError):
 
 class Malformed(TenureError):
     """Stored bytes that cannot be read, or are from a newer schema. The bytes are kept (G17)."""
+
+
+class NewerSchema(Malformed):
+    """Stored by a newer Tenure: it says something that this version does not know."""
 
 
 class IllegalTransition(TenureError):

@@ -14,7 +14,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
-from tenure.errors import InvalidInput, Malformed
+from tenure.errors import InvalidInput, Malformed, NewerSchema
 from tenure.model.quantity import (
     Quantity,
     format_bytes,
@@ -125,12 +125,13 @@ class Facts:
         """Read the stored form back.
 
         Raises:
-            Malformed: anything that `to_data` does not write, a property of a newer schema included (G17).
+            NewerSchema: a property that this version does not know.
+            Malformed: anything else that `to_data` does not write (G17).
         """
         if not isinstance(data, Mapping):
             raise Malformed(f"stored {cls.word} are {type(data).__name__} where a mapping was expected")
         if unknown := [str(name) for name in data if name not in cls.properties]:
-            raise Malformed(
+            raise NewerSchema(
                 f"stored {cls.word} have the unknown property {unknown[0]!r}; they may be of a newer version"
             )
         if absent := [name for name, value in data.items() if value is None]:
