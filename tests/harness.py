@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Final
 
 from tenure.engine.definitions import Definitions
 from tenure.engine.driver import Driver
-from tenure.engine.presence import Unwatched
+from tenure.engine.handoff import HandoffEvent
+from tenure.engine.presence import Presence, Unwatched
+from tenure.engine.workset import Workset
 from tenure.model.allocation import Allocation
 from tenure.store.grants import Holder
 from tenure.store.sessions import Registration
@@ -34,6 +37,8 @@ def working_slot(
     allocation: Allocation = UNSPECIFIED,
     session: str = "s",
     life: str = "l1",
+    presence: Presence | None = None,
+    on_handoff: Callable[[HandoffEvent], None] | None = None,
 ) -> Driver:
     """Register a session of one slot and return its driver; `drain()` works until its queue is empty.
 
@@ -65,12 +70,14 @@ def working_slot(
         run=store.run_id(),
         lease_ms=lease_ms,
     )
+    runtime, presence = store.slot_leases(holder), presence or Unwatched()
+    admission = Admission(runtime, allocation, presence=presence, on_handoff=on_handoff)
     return Driver(
-        leases=store.slot_leases(holder),
+        leases=runtime,
         executions=store.executions,
         placement=store.placement,
-        definitions=definitions,
-        presence=Unwatched(),
-        admission=Admission(allocation),
+        workset=Workset.of(definitions, admission),
+        presence=presence,
+        admission=admission,
         settings=store.settings,
     )

@@ -104,7 +104,10 @@ class _Check:
 
     def _records(self, name: str) -> dict[str, Record]:
         stored: Mapping[bytes, bytes] = self._content.get(self._keys("records", *name.split("/")), {})
-        return {one.decode(): msgpack.unpackb(raw, strict_map_key=False) for one, raw in stored.items()}
+        return {
+            one.decode(): msgpack.unpackb(raw, strict_map_key=False, unicode_errors="surrogateescape")
+            for one, raw in stored.items()
+        }
 
     def _members(self, key: str) -> set[str]:
         return {raw.decode() for raw in self._content.get(key, ())}

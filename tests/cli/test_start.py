@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Client
+from tenure import Client, Needs
 from tenure.cli.commands.start import read_arguments
 from tenure.engine.driver import Driver
 from tenure.errors import ExecutionNotFound, InvalidInput
@@ -70,7 +70,7 @@ def test_options_reach_the_execution(tenure: Tenure, client: Client) -> None:
     stored = client.get("dune").snapshot()
     assert stored.priority_band == 9 - 8
     assert stored.correlation == "c7"
-    assert stored.job_needs == {"memory": "2Gi", "label": {"zone": "eu"}}
+    assert stored.job_needs == Needs(memory="2Gi", label={"zone": "eu"})
 
 
 def test_the_same_id_and_input_are_the_same_execution(tenure: Tenure, client: Client) -> None:

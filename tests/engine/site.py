@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import msgpack
 import redis
 
-from tenure import Client, Handle, Needs
+from tenure import Client, Handle
 from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
 from tenure.engine.driver import Driver
-from tenure.engine.placement import Code
+from tenure.engine.handoff import HandoffEvent
+from tenure.engine.placement import wanted_by
 from tenure.engine.presence import Phase, Unwatched
 from tenure.errors import Unconfirmed
 from tenure.model.allocation import Allocation
@@ -69,6 +70,7 @@ class Site:
         allocation: Allocation | None = None,
         presence: Switch | None = None,
         pool: str = "p",
+        on_handoff: Callable[[HandoffEvent], None] | None = None,
     ) -> Driver:
         """A slot of a session of its own. Parked work that it can do is placed, as a scheduler would."""
         number = next(_numbers)
@@ -79,8 +81,9 @@ class Site:
             pool=pool,
             session=f"s{number}",
             life=f"l{number}",
+            presence=presence or Switch(),
+            on_handoff=on_handoff,
         )
-        driver._bench.presence = presence or Switch()
         self.place_parked()
         return driver
 
@@ -93,9 +96,8 @@ class Site:
             members, self.store.executions.routes([split_member(one) for one in members]), strict=True
         ):
             assert record is not None
-            is_recipe = member.endswith(f"/{RECIPE}")
-            needed = Code(recipe=code) if is_recipe else Code(task=record["task"])
-            candidates = placement.candidates(view, Needs.from_data(record["needs"] or {}), needed)
+            _, execution, capability = split_member(member)
+            candidates = placement.candidates(view, *wanted_by(execution, capability, record, recipe=code))
             duties.place(leader, member, candidates, registry=view.revision)
 
     def queue(self, *definitions: Definition, allocation: Allocation | None = None, pool: str = "p") -> str:

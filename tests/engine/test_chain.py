@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from tenure import Run, recipe, task
-from tenure.engine import frame, steps
+from tenure.engine import live, steps
 from tenure.engine.presence import Phase
 from tenure.errors import Unconfirmed
 from tests.engine.site import INSTANCE, OpenSite, Site, Switch, working
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 @pytest.fixture
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, no result is dear, and none waits too long."""
-    monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
+    monkeypatch.setattr(live, "DEAR_SECONDS", 3600.0)
     monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
 
 
@@ -87,7 +87,7 @@ def test_the_result_of_a_once_task_is_recorded_at_once(site: Site) -> None:
 
 def test_the_result_of_a_slow_task_is_recorded_at_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Design 6: it would be dear to make again. Here any task is slow."""
-    monkeypatch.setattr(frame, "DEAR_SECONDS", 0.0)
+    monkeypatch.setattr(live, "DEAR_SECONDS", 0.0)
     monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
     looker = Looker(site, one)
     slot = site.slot(one, two, looker.recipe)
@@ -102,7 +102,7 @@ def test_a_result_in_hand_is_recorded_while_the_recipe_takes_its_time(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Design 6: nothing waits longer than 50 ms for the recipe's own code."""
-    monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
+    monkeypatch.setattr(live, "DEAR_SECONDS", 3600.0)
     go_on = threading.Event()
 
     @recipe
@@ -130,7 +130,7 @@ def test_a_value_made_while_a_result_is_being_recorded_is_kept(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """G5: the recipe's own code runs on meanwhile; what `run.now` gives it then must reach the record too."""
-    monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
+    monkeypatch.setattr(live, "DEAR_SECONDS", 3600.0)
     on_its_way, seen = threading.Event(), list[datetime]()
 
     @task

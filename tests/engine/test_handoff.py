@@ -10,9 +10,10 @@ import pytest
 from tenure import Handle, Needs, Run, recipe, task
 from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.driver import Driver
+from tenure.engine.handoff import HandoffEvent
 from tenure.model.allocation import Allocation
+from tenure.model.demand import Demand
 from tenure.store.executions import NewExecution
-from tenure_workers.admission import Admission, HandoffEvent
 from tests.engine.site import INSTANCE, Site
 from tests.invariants import broken
 
@@ -48,9 +49,8 @@ def start_in(site: Site, queues: Sequence[str], definition: RecipeDefinition[Any
             params=b"\x01\x80",
             correlation="e",
             band=4,
-            needs=definition.needs.to_data(),
-            base_needs=definition.needs.to_data(),
-            job_needs={},
+            demand=Demand(base=definition.needs).published,
+            job_needs="{}",
             candidates=[(queue, rank) for rank, queue in enumerate(queues)],
             registry=site.store.sessions.revision(),
             crash_limit=3,
@@ -66,15 +66,19 @@ def queue_of(slot: Driver) -> str:
 
 def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: Site) -> None:
     """G11: the same route and coordinates, no attempt, and the event says what was missing."""
-    small, big = site.slot(demanding, allocation=SMALL), site.slot(demanding, allocation=BIG)
     told: list[tuple[HandoffEvent, str]] = []
-    small._bench.admission = Admission(SMALL, lambda e: told.append((e, site.record(handle)["where"])))
+
+    def tell(event: HandoffEvent) -> None:
+        told.append((event, site.record(handle)["where"]))
+
+    small = site.slot(demanding, allocation=SMALL, on_handoff=tell)
+    big = site.slot(demanding, allocation=BIG)
     handle = start_in(site, [queue_of(small), queue_of(big)])
     before = site.record(handle)
     small.drain()
 
     after = site.record(handle)
-    untouched = ("attempt", "failures", "crashes", "needs", "revision", "status", "ordinal")
+    untouched = ("attempt", "failures", "crashes", "demand", "revision", "status", "ordinal")
     assert {name: after[name] for name in untouched} == {
         **{name: before[name] for name in untouched},
         "status": after["status"],
@@ -83,13 +87,14 @@ def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: S
     (handed_off,) = [event for event in handle.events() if event.kind == "handoff"]
     assert handed_off.data["reason"] == "environment_required"
     assert "4Gi" in handed_off.data["mismatches"][0]
-    assert handed_off.data["needs"] == {"memory": "4Gi"}
+    assert after["handed_off"] == handed_off.data["allocation"] == "memory=1Gi"
     assert handle.snapshot().attempts == []
     # Told only after the store had acknowledged it.
     ((event, where),) = told
     assert where == "waiting"
-    assert (event.kind, event.execution, event.demand) == ("environment_required", "e", NEEDS)
+    assert (event.kind, event.execution, event.demand) == ("environment_required", "e", Demand(base=NEEDS))
     assert (event.route, event.allocation) == ("default/e/recipe", SMALL)
+    assert not event.published
 
     big.drain()
     assert handle.result(1) == "done"
@@ -151,7 +156,7 @@ def test_a_task_that_does_not_fit_here_gets_a_route_of_its_own(site: Site) -> No
     handle = site.run(mixed)
     small.drain()
     record = site.record(handle, "1:heavy")
-    assert (record["where"], record["needs"]) == ("environment", {"memory": "4Gi"})
+    assert (record["where"], record["demand"]) == ("environment", '{"task":{"memory":"4Gi"}}')
     assert "memory" in handle.explain().summary
 
     site.slot(*definitions, allocation=BIG).drain()
@@ -161,23 +166,41 @@ def test_a_task_that_does_not_fit_here_gets_a_route_of_its_own(site: Site) -> No
     assert site.kinds(handle, "1:heavy").count("claimed") == 1
 
 
-@pytest.mark.parametrize("needs", [{"memory": "lots"}, {"quantum": "2"}, {"cpu": -1}])
-def test_malformed_demand_stops_its_own_execution_only(site: Site, needs: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "demand",
+    [
+        '{"job":{"memory":"lots"}}',
+        '{"job":{"quantum":"2"}}',
+        '{"galaxy":{"memory":"1Gi"}}',
+        '{"job":[]}',
+        '{"at":7}',
+        "[]",
+        "null",
+        "",
+        "memory=1Gi",
+        0,
+        False,
+        [],
+        {"memory": "1Gi"},
+        b"\xff\xfe",
+    ],
+)
+def test_malformed_demand_stops_its_own_execution_only(site: Site, demand: Any) -> None:
     """G17: never an unconstrained job. The error names the execution, and the bytes are kept."""
     slot = site.slot(demanding, modest, allocation=BIG)
     handle, other = site.run(demanding), site.run(modest)
-    site.edit_record(handle, needs=needs)
+    site.edit_record(handle, demand=demand)
+    kept = site.record(handle)["demand"]
     slot.drain()
 
     assert other.result(1) == "done"
     record = site.record(handle)
-    assert (record["where"], record["needs"]) == ("blocked", needs)
-    assert handle.id in record["error"]
-    assert next(iter(needs)) in record["error"]
+    assert (record["where"], record["demand"]) == ("blocked", kept)
+    assert f"execution {handle.id}: the demand of recipe" in record["error"]
     assert handle.explain().reason == "blocked"
     assert broken(site.store) == []
 
-    site.edit_record(handle, needs={"memory": "4Gi"})
+    site.edit_record(handle, demand=Demand(base=NEEDS).published)
     site.put_back(handle)
     slot.drain()
     assert handle.result(1) == "done"

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pytest
 
 from tenure import Client, Run, recipe, task
-from tenure.engine import bench, frame, steps
+from tenure.engine import bench, live, steps
 from tenure.engine.definitions import Definitions, RecipeDefinition
 from tenure.engine.driver import Driver
 from tenure.wiring import Store, open_store
@@ -85,7 +85,7 @@ def slot(store: Store) -> Driver:
 def measure(store: Store, slot: Driver, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Run one execution and say what the slot sent for it, from its first claim to its last."""
     # On a machine that is busy enough any task is dear, and any view of the registry is old.
-    monkeypatch.setattr(frame, "DEAR_SECONDS", 3600.0)
+    monkeypatch.setattr(live, "DEAR_SECONDS", 3600.0)
     monkeypatch.setattr(steps, "IN_HAND_SECONDS", 3600.0)
     monkeypatch.setattr(bench, "VIEW_SECONDS", 3600.0)
     client = Client(store=store)

@@ -4,7 +4,7 @@ import msgpack
 import pytest
 
 from tenure.engine.placement import Code, Placement
-from tenure.model.needs import Needs
+from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import SessionState
 from tenure.store.answers import StartAnswer
 from tenure.store.sessions import RegistryView
@@ -74,7 +74,7 @@ def test_a_session_that_registers_between_placement_and_parking_leaves_nothing_p
     before = world.store.placement.view()
     world.register("agent")
 
-    answer = world.start_with("e", {}, [], registry=before.revision)
+    answer = world.start_with("e", NO_NEEDS, [], registry=before.revision)
 
     assert answer is StartAnswer.STALE
     assert world.store.executions.get("default", "e") is None
@@ -84,7 +84,9 @@ def test_a_session_that_registers_during_a_walk_is_missed_by_nobody(
     world: World, placement: ParkedWork, leader: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The script refuses what was computed from an older registry, and the next run looks again."""
+    world.register("first", queue="other")
     world.start("e")
+    world.store.sessions.retire("first", 1, SessionState.GONE)
     view = world.store.placement.view()
     queue = world.register("agent")
     with monkeypatch.context() as patch:
@@ -206,7 +208,7 @@ def test_equal_demands_are_compared_once_per_run(
     assert len(computed) == 2
 
 
-@pytest.mark.parametrize("damage", ["the record", "its needs"])
+@pytest.mark.parametrize("damage", ["the record", "its demand"])
 def test_a_demand_that_cannot_be_read_stays_parked_and_the_others_go_on(
     world: World, placement: ParkedWork, leader: int, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
@@ -214,7 +216,7 @@ def test_a_demand_that_cannot_be_read_stays_parked_and_the_others_go_on(
     for n in range(3):
         world.start(f"e{n}")
     record = dict(world.record("e1"))
-    record["needs"] = {"quantum": "1"}
+    record["demand"] = '{"job":{"quantum":"1"}}'
     raw = b"\xc1" if damage == "the record" else msgpack.packb(record)
     world.client.hset(world.store.keys("records", "default", "e1"), "recipe", raw)
     queue = world.register("agent")

@@ -10,6 +10,7 @@ import redis
 
 from tenure.engine.placement import Code, Placement
 from tenure.model.allocation import Allocation
+from tenure.model.demand import Demand
 from tenure.model.needs import Needs
 from tenure.model.status import RouteIndex
 from tenure.store.answers import StartAnswer
@@ -85,11 +86,11 @@ class World:
         view = self.store.placement.view()
         needs = Needs(memory=memory)
         candidates = Placement.candidates(view, needs, RECIPE_CODE)
-        answer = self.start_with(execution, needs.to_data(), candidates, registry=view.revision)
+        answer = self.start_with(execution, needs, candidates, registry=view.revision)
         assert answer is StartAnswer.CREATED
 
     def start_with(
-        self, execution: str, needs: dict[str, Any], candidates: list[tuple[str, int]], *, registry: int
+        self, execution: str, needs: Needs, candidates: list[tuple[str, int]], *, registry: int
     ) -> StartAnswer:
         return self.store.executions.start(
             NewExecution(
@@ -102,9 +103,8 @@ class World:
                 params=b"",
                 correlation="",
                 band=1,
-                needs=needs,
-                base_needs={},
-                job_needs={},
+                demand=Demand(base=needs).published,
+                job_needs="{}",
                 candidates=candidates,
                 registry=registry,
                 crash_limit=3,
@@ -146,7 +146,7 @@ class World:
                     "task": "draw",
                     "hash": "hash",
                     "effects": effects,
-                    "needs": {},
+                    "demand": "{}",
                     "candidates": [[slot.holder.queue, 0]],
                     "crash_limit": 3,
                     "params": b"",

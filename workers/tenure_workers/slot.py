@@ -23,6 +23,7 @@ from typing import Any, Final, Self
 
 from tenure.engine.definitions import Definitions, load_modules
 from tenure.engine.driver import Driver
+from tenure.engine.workset import Workset
 from tenure.errors import InvalidInput, StoreUnreachable, Unconfirmed
 from tenure.logs import configure
 from tenure.model.allocation import Allocation
@@ -177,13 +178,14 @@ def _open_patiently(assignment: Assignment, page: SlotPage) -> Store:
 def _driver(
     store: Store, leases: SlotLeases, definitions: Definitions, page: SlotPage, assignment: Assignment
 ) -> Driver:
+    admission = Admission(leases, Allocation.from_data(assignment.allocation), presence=page)
     return Driver(
         leases=leases,
         executions=store.executions,
         placement=store.placement,
-        definitions=definitions,
+        workset=Workset.of(definitions, admission),
         presence=page,
-        admission=Admission(Allocation.from_data(assignment.allocation)),
+        admission=admission,
         settings=store.settings,
     )
 

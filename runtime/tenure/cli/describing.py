@@ -36,7 +36,7 @@ def header(stored: StoredExecution) -> Data:
         "reason": stored.reason.value if stored.reason else None,
         "correlation": stored.correlation,
         "priority": HIGHEST - stored.priority_band,
-        "needs": dict(stored.job_needs),
+        "needs": stored.job_needs.to_data(),
         "created_at": stored.created_at,
         "started_at": stored.started_at,
         "completed_at": stored.completed_at,
@@ -85,8 +85,7 @@ def capability(name: str, record: Mapping[str, Any]) -> Data:
         "failures": record.get("failures"),
         "crashes": record.get("crashes"),
         "effects": record.get("effects"),
-        # Lua writes an empty table as a list.
-        "needs": record.get("needs") or {},
+        "demand": record.get("demand"),
         "where": record.get("where"),
         "queue": record.get("queue"),
         "session": record.get("session"),

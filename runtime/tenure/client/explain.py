@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tenure.engine.placement import Code, Placement, Verdict
+from tenure.engine.placement import Placement, Verdict, wanted_by
 from tenure.errors import Malformed
-from tenure.model.needs import Needs
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason
 from tenure.store.executions import StoredExecution, moment
 from tenure.store.keys import RECIPE
@@ -141,14 +140,9 @@ def _verdicts(
     stored: StoredExecution, capability: str, record: Any, view: RegistryView
 ) -> tuple[Sequence[Verdict], str]:
     try:
-        needs = Needs.from_data(record.get("needs") or {})
+        needs, code = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
     except Malformed as error:
         return [], f"malformed: {error}"
-    code = (
-        Code(recipe=f"{stored.recipe}@{stored.version}")
-        if capability == RECIPE
-        else Code(task=str(record["task"]))
-    )
     return Placement.verdicts(view, needs, code), str(needs)
 
 

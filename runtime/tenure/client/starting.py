@@ -13,9 +13,10 @@ from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.placement import Code
 from tenure.errors import ExecutionExists, InvalidInput, UnknownRecipe
 from tenure.model.data import encode, input_hash
+from tenure.model.demand import Demand, write_needs
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.names import check_execution_id
-from tenure.model.needs import Needs, overlay
+from tenure.model.needs import Needs
 from tenure.store.answers import StartAnswer
 from tenure.store.executions import NewExecution
 from tenure.wiring import Store
@@ -71,16 +72,15 @@ class Starter:
         self._store = store
         self._instance = instance
         self._recipe = recipe
-        self._demand = overlay(recipe.needs, job_needs)
+        self._demand = Demand(base=recipe.needs, job=job_needs)
         self._correlation = options.correlation_id
         self._common: dict[str, Any] = {
             "instance": instance,
             "recipe": recipe.name,
             "version": recipe.version,
             "band": HIGHEST - options.priority,
-            "needs": self._demand.to_data(),
-            "base_needs": recipe.needs.to_data(),
-            "job_needs": job_needs.to_data(),
+            "demand": self._demand.published,
+            "job_needs": write_needs(job_needs),
             "crash_limit": store.settings.crashes,
             "delay": None if options.delay is None else _ms(parse_duration(options.delay, name="delay")),
             "at": None if options.at is None else _epoch_ms(options.at),
@@ -142,7 +142,7 @@ class Starter:
         # Stale: a session came or went between placement and parking, so look again.
         while stale := [n for n, answer in enumerate(answers) if answer is StartAnswer.STALE]:
             view = placement.view()
-            candidates = placement.candidates(view, self._demand, code)
+            candidates = placement.candidates(view, self._demand.effective, code)
             sent = [replace(new[n], candidates=candidates, registry=view.revision) for n in stale]
             for n, answer in zip(stale, self._store.executions.start_many(sent), strict=True):
                 answers[n] = answer

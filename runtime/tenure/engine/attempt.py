@@ -27,9 +27,13 @@ ASKED_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The task returned; `payload` is its encoded result."""
+    """The task returned; `payload` is its encoded result.
+
+    `directive` is what it requires of the job from now on (`ctx.suspend`), as it is stored.
+    """
 
     payload: bytes
+    directive: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ def run_task(
         raise context.lost
     try:
         plain = task.signature.dump_result(result)
-        return Completed(encode(plain, limit=payload_limit, where=_where(grant, "the result")))
+        payload = encode(plain, limit=payload_limit, where=_where(grant, "the result"))
+        return Completed(payload, context.directive)
     except InvalidInput as error:
         # Running it again would give the same, and its effect has happened: no retry.
         return Failed(describe(error), type(error).__name__)

@@ -53,8 +53,9 @@ def run_attempts(bench: Bench, task: TaskDefinition[..., Any], lease: Grant) -> 
         outcome = run_task(task, lease, context, payload_limit=bench.settings.payload)
         seconds = time.monotonic() - began
         match outcome:
-            case Completed(payload):
-                return Settled(lease, CapabilityStatus.COMPLETED, {"result": payload}, seconds)
+            case Completed(payload, directive):
+                fields = {"result": payload, "directive": directive}
+                return Settled(lease, CapabilityStatus.COMPLETED, fields, seconds)
             case Failed(error, error_type):
                 fields = {"error": error, "error_type": error_type}
                 return Settled(lease, CapabilityStatus.FAILED, fields, seconds)
@@ -72,7 +73,7 @@ def run_attempts(bench: Bench, task: TaskDefinition[..., Any], lease: Grant) -> 
 def _try_again(
     bench: Bench, task: TaskDefinition[..., Any], lease: Grant, again: TryAgain
 ) -> Grant | Deferred:
-    claim = not bench.stopping()
+    claim = bench.takes_more
     delay_ms = _ms(again.delay)
     in_place, other = bench.leases.retry(
         lease,

@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.engine.admission import Admission
-from tenure.engine.definitions import Definitions, TaskDefinition
-from tenure.engine.demand import Demand, Demands
+from tenure.engine.admission import Admission, GuardedTask
+from tenure.engine.definitions import TaskDefinition
+from tenure.engine.demand import Demands
 from tenure.engine.placement import Code, Placement
 from tenure.engine.presence import Presence
+from tenure.engine.workset import Workset
 from tenure.errors import StoreUnreachable
+from tenure.model.demand import Demand
 from tenure.settings import Settings
 from tenure.store.executions import Executions
 from tenure.store.leases import SlotLeases
@@ -27,7 +29,7 @@ class Bench:
     leases: SlotLeases
     executions: Executions
     placement: Placement
-    definitions: Definitions
+    workset: Workset
     presence: Presence
     admission: Admission
     settings: Settings
@@ -36,24 +38,28 @@ class Bench:
     _view: RegistryView | None = None
     _view_until: float = 0.0
     _candidates: dict[tuple[str, str], list[tuple[str, int]]] = field(default_factory=dict)
-    _fits: dict[str, bool] = field(default_factory=dict)
+    _claims: bool = True
 
-    def begin_turn(self) -> None:
-        """A turn ends after `settings.chain`, so that RQ's loop gets its say."""
+    def begin_turn(self, *, claims: bool) -> None:
+        """A turn ends after `settings.chain`, so that RQ's loop gets its say.
+
+        `claims`: whether the slot takes what waits in its queue as it gives something up.
+        """
         self._deadline = time.monotonic() + self.settings.chain.total_seconds()
+        self._claims = claims
 
     def stopping(self) -> bool:
         """Whether to take no further work: the turn is over, or the agent drains."""
         return time.monotonic() >= self._deadline or self.presence.draining()
 
-    def runs(self, task: TaskDefinition[..., Any], demand: Demand) -> bool:
-        """Whether this slot has the task's code and meets its demand."""
-        if self.definitions.tasks.get(task.name) is not task:
-            return False
-        known = self._fits.get(demand.text)
-        if known is None:
-            known = self._fits[demand.text] = self.admission.fits(demand.needs)
-        return known
+    @property
+    def takes_more(self) -> bool:
+        """Whether to claim what waits in the queue."""
+        return self._claims and not self.stopping()
+
+    def guarded(self, task: TaskDefinition[..., Any]) -> GuardedTask | None:
+        """The guard of a task whose code this slot has loaded."""
+        return self.workset.guarded(task)
 
     def candidates(self, demand: Demand, code: Code) -> list[tuple[str, int]]:
         """The queues that can admit a route, by a view of the registry that is a second old at most."""
@@ -64,7 +70,7 @@ class Bench:
         key = (str(code), demand.text)
         known = self._candidates.get(key)
         if known is None:
-            known = self._candidates[key] = Placement.candidates(self._view, demand.needs, code)
+            known = self._candidates[key] = Placement.candidates(self._view, demand.effective, code)
         return known
 
     def _look_again(self, now: float) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from tenure.engine.presence import Presence
 from tenure.engine.signals import Withdraw
-from tenure.errors import LeaseLost, StoreUnreachable, Unconfirmed
+from tenure.errors import InvalidInput, LeaseLost, StoreUnreachable, Unconfirmed
+from tenure.model.demand import write_needs
+from tenure.model.needs import NO_NEEDS, Needs, overlay
 from tenure.store.grants import Grant
 from tenure.store.leases import SlotLeases
 
@@ -27,6 +29,7 @@ class TaskContext:
         self._leases = leases
         self._presence = presence
         self._last_report = 0.0
+        self._requires = NO_NEEDS
         #: What a report of this task met that ended its ownership; an error of the user's own is not one.
         self.lost: LeaseLost | Unconfirmed | StoreUnreachable | None = None
 
@@ -63,6 +66,24 @@ class TaskContext:
         if self.cancelled:
             raise Withdraw(f"{self._grant.capability} stopped when it was asked to")
 
+    @property
+    def directive(self) -> str | None:
+        """What `suspend` has asked for, as it is stored; None if nothing."""
+        return None if self._requires.is_empty else write_needs(self._requires)
+
+    def suspend(self, needs: Needs) -> None:
+        """Require `needs` of the whole execution from the end of this task on.
+
+        The task goes on. When it has returned and its result is recorded, the execution is yielded, also if
+        this slot would do, and goes on where the new requirements are met. They win over what recipe, scopes
+        and tasks declare, and stay. Several calls in one task add up, the later winning. If the task fails,
+        nothing is required.
+
+        Raises:
+            InvalidInput: `needs` is no Needs, or an empty one.
+        """
+        self._requires = overlay(self._requires, _required(needs))
+
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the task is. Frequent calls are thinned out; a full one is always written.
 
@@ -91,6 +112,15 @@ class TaskContext:
         except (LeaseLost, Unconfirmed, StoreUnreachable) as error:
             self.lost = error
             raise
+
+
+def _required(needs: object) -> Needs:
+    if isinstance(needs, Needs) and not needs.is_empty:
+        return needs
+    raise InvalidInput(
+        f"ctx.suspend({needs!r}): say what the execution needs from here on, as in "
+        'ctx.suspend(Needs(memory="64Gi"))'
+    )
 
 
 def storable(text: str) -> str:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, assert_never
+from typing import Any
 
-from tenure.engine.admission import Admission, Admitted, Handoff
+from tenure.engine.admission import Admission
 from tenure.engine.attempt import describe
 from tenure.engine.attempts import Deferred, Settled, on_timeout, run_attempts
 from tenure.engine.bench import Bench
 from tenure.engine.context import log_fields
-from tenure.engine.definitions import Definitions, RecipeDefinition, recipe_running
-from tenure.engine.frame import Frame
-from tenure.engine.placement import Placement
+from tenure.engine.definitions import RecipeDefinition
+from tenure.engine.live import LiveFrame
+from tenure.engine.placement import Code, Placement
 from tenure.engine.presence import Phase, Presence
 from tenure.engine.records import Records
-from tenure.engine.run import Run
+from tenure.engine.run import run_recipe
 from tenure.engine.signals import ControlSignal, Leave, Next, Stop
 from tenure.engine.steps import IN_HAND_SECONDS
+from tenure.engine.workset import Workset
 from tenure.errors import LeaseLost, Malformed
-from tenure.model.data import decode, encode
+from tenure.model.data import decode
+from tenure.model.needs import Needs
 from tenure.model.status import InvocationOutcome
 from tenure.settings import Settings
 from tenure.store.executions import Executions
@@ -40,7 +42,7 @@ class Driver:
         leases: SlotLeases,
         executions: Executions,
         placement: Placement,
-        definitions: Definitions,
+        workset: Workset,
         presence: Presence,
         admission: Admission,
         settings: Settings,
@@ -49,7 +51,7 @@ class Driver:
             leases=leases,
             executions=executions,
             placement=placement,
-            definitions=definitions,
+            workset=workset,
             presence=presence,
             admission=admission,
             settings=settings,
@@ -64,7 +66,7 @@ class Driver:
                 being a worker; its agent abandons it, and the store's state stands (G16).
         """
         bench = self._bench
-        bench.begin_turn()
+        bench.begin_turn(claims=True)
         bench.leases.ticket = ticket
         then = Next(bench.leases.claim(popped=ticket is not None), asked=True)
         try:
@@ -83,9 +85,8 @@ class Driver:
 
     def _work(self, grant: Grant) -> Next:
         try:
-            refused = self._refusal(grant)
-            if refused is not None:
-                return self._give_back(grant, refused)
+            if not self._admit(grant):
+                return Next()
             return self._advance(grant) if grant.is_recipe else self._perform(grant)
         except LeaseLost as error:
             log.warning("%s", error, extra=log_fields(grant))
@@ -93,49 +94,42 @@ class Driver:
 
     # -- admission -------------------------------------------------------------------------------------------
 
-    def _refusal(self, grant: Grant) -> Handoff | None:
+    def _admit(self, grant: Grant) -> bool:
+        """Whether this slot acts on a lease; if not, it has been given back."""
         bench = self._bench
         if bench.presence.draining():
-            return Handoff("drain", [])
-        known = bench.definitions.recipes if grant.is_recipe else bench.definitions.tasks
-        name = f"{grant.recipe}@{grant.version}" if grant.is_recipe else grant.task
-        if name not in known:
-            return Handoff("code_required", [f"{name} is not loaded here"])
+            bench.leases.reschedule(grant, reason="drain")
+            return False
+        if (missing := self._missing_code(grant)) is not None:
+            bench.leases.reschedule(
+                grant, reason="code_required", avoid=True, mismatches=[f"{missing} is not loaded here"]
+            )
+            return False
         try:
             if not grant.is_recipe:
-                decode(grant.params, where=f"the parameters of {grant.capability}")
-            verdict = bench.admission.accept(grant)
+                decode(
+                    grant.params, where=f"execution {grant.execution}: the parameters of {grant.capability}"
+                )
+            return bench.admission.accept(grant, base=self._base(grant))
         except Malformed as error:
-            return Handoff("malformed", [str(error)])
-        match verdict:
-            case Handoff():
-                return verdict
-            case Admitted():
-                return None
-            case _:
-                assert_never(verdict)
+            # What cannot be read here can be read nowhere: it stops where it is, with its bytes (G17).
+            bench.leases.reschedule(grant, reason="malformed", block=str(error), mismatches=[str(error)])
+            return False
 
-    def _give_back(self, grant: Grant, handoff: Handoff) -> Next:
-        drains, malformed = handoff.reason == "drain", handoff.reason == "malformed"
-        self._bench.leases.reschedule(
-            grant,
-            reason=handoff.reason,
-            # What cannot be read here can be read nowhere: the queue is not at fault.
-            avoid=not drains and not malformed,
-            block=f"execution {grant.execution}: {handoff.mismatches[0]}" if malformed else None,
-            mismatches=handoff.mismatches,
-            allocation=str(self._bench.admission.allocation),
-        )
-        if not drains and not malformed:
-            self._bench.admission.handed_off(grant, handoff)
-        return Next()
+    def _missing_code(self, grant: Grant) -> str | None:
+        if grant.is_recipe:
+            return None if grant.code in self._bench.workset.recipes else grant.code
+        return None if self._bench.workset.has_task(grant.task) else grant.task
+
+    def _base(self, grant: Grant) -> Needs | None:
+        return self._bench.workset.recipes[grant.code].needs if grant.is_recipe else None
 
     # -- the recipe route ------------------------------------------------------------------------------------
 
     def _advance(self, grant: Grant) -> Next:
         bench = self._bench
         bench.presence.show(Phase.RECIPE, [(grant.route, grant.token, True)])
-        definition = bench.definitions.recipes[f"{grant.recipe}@{grant.version}"]
+        definition = bench.workset.recipes[grant.code]
         frame = self._frame(grant, definition)
         self._committer.watch(frame)
         try:
@@ -149,23 +143,18 @@ class Driver:
         # What a recipe returns after it swallowed a signal is discarded.
         return frame.steps.over.then if isinstance(frame.steps.over, Leave) else then
 
-    def _frame(self, grant: Grant, definition: RecipeDefinition[Any]) -> Frame:
+    def _frame(self, grant: Grant, definition: RecipeDefinition[Any]) -> LiveFrame:
         parts: tuple[dict[str, Any], dict[str, bytes]] = ({}, {})
         if grant.ordinals:
             parts = self._bench.executions.replay_parts(grant.instance, grant.execution)
-        return Frame(self._bench, grant, Records(grant.execution, *parts), definition.needs)
+        # The base stays as it was published, whatever the code says by now.
+        base = definition.needs if grant.demand is None else grant.published_demand().base
+        records = Records(grant.execution, *parts)
+        return LiveFrame(self._bench, grant, records, base, Code(recipe=definition.key))
 
-    def _replay(self, definition: RecipeDefinition[Any], frame: Frame, grant: Grant) -> Next:
-        where = f"execution {grant.execution}"
-        token = recipe_running.set(definition.name)
+    def _replay(self, definition: RecipeDefinition[Any], frame: LiveFrame, grant: Grant) -> Next:
         try:
-            injected = {definition.skipped[0]: Run(frame)}
-            params = decode(grant.params, where=f"{where}: its input")
-            args, kwargs = definition.signature.load_call(params, injected)
-            result = definition.func(*args, **kwargs)
-            frame.steps.check_live()
-            plain = definition.signature.dump_result(result)
-            payload = encode(plain, limit=self._bench.settings.payload, where=f"{where}: its result")
+            payload = run_recipe(definition, frame, grant.params, payload_limit=self._bench.settings.payload)
         except ControlSignal:
             raise
         except Malformed as error:
@@ -173,17 +162,18 @@ class Driver:
         except BaseException as error:  # a recipe may raise anything; it fails with its cause
             if frame.steps.over is not None:
                 raise frame.steps.over from error
-            log.warning("%s failed: %s", where, describe(error), exc_info=error, extra=log_fields(grant))
-            return frame.fail(describe(error))
-        finally:
-            recipe_running.reset(token)
+            said = describe(error)
+            log.warning(
+                "execution %s failed: %s", grant.execution, said, exc_info=error, extra=log_fields(grant)
+            )
+            return frame.fail(said)
         return frame.complete(payload)
 
     # -- a task route ----------------------------------------------------------------------------------------
 
     def _perform(self, grant: Grant) -> Next:
         bench = self._bench
-        task = bench.definitions.tasks[grant.task]
+        task = bench.workset.task(grant.task)
         bench.presence.show(Phase.TASK, [(grant.route, grant.token, False)])
         if not bench.leases.mark_started(grant, on_timeout=on_timeout(task, grant.failures)):
             return Next()
@@ -193,7 +183,7 @@ class Driver:
         return self._settle(outcome)
 
     def _settle(self, outcome: Settled) -> Next:
-        lease, claim = outcome.lease, not self._bench.stopping()
+        lease, claim = outcome.lease, self._bench.takes_more
         reply = self._bench.leases.step(
             instance=lease.instance,
             execution=lease.execution,
@@ -213,11 +203,11 @@ class _Committer:
     """A thread that records a result in hand when the recipe's own code takes its time."""
 
     def __init__(self) -> None:
-        self._frame: Frame | None = None
+        self._frame: LiveFrame | None = None
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, frame: Frame | None) -> None:
+    def watch(self, frame: LiveFrame | None) -> None:
         self._frame = frame
         if frame is None:
             self._changed.clear()

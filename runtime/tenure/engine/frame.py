@@ -1,240 +1,138 @@
-"""The live frame of a recipe: one replay under one recipe lease, and the chain of tasks it runs in place.
+"""A replay of a recipe: what it asks for is answered from the record.
 
-While a task runs here the recipe lease is free and the frame waits on the stack. The task's result goes on
-in hand: it is recorded by the step that opens the next task, in the same script. So a chain costs one call
-per task, and yet B starts only with A acknowledged. What would be dear to make again is recorded at once.
+What is recorded is the same for every replay. What is not is up to the kind of frame: a live one runs it,
+opens it elsewhere or waits for it; a read-only one ends there.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
-from tenure.engine.attempts import Deferred, on_timeout, run_attempts
-from tenure.engine.bench import Bench
 from tenure.engine.definitions import TaskDefinition
-from tenure.engine.demand import Demand
-from tenure.engine.placement import Code
+from tenure.engine.demand import Demands
 from tenure.engine.records import Call, Found, InProgress, New, Recorded, RecordedFailure, Records
-from tenure.engine.signals import Next
-from tenure.engine.steps import OWNERSHIP_LOST, Steps
-from tenure.errors import Malformed, NonDeterministicRecipe, StoreUnreachable, TaskCancelled, TaskFailed
-from tenure.model.data import decode, encode, input_hash
+from tenure.errors import Malformed, NonDeterministicRecipe, TaskCancelled, TaskFailed
+from tenure.model.data import decode, input_hash
+from tenure.model.demand import Demand
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.plain import Plain
-from tenure.model.status import CapabilityStatus, Effects
-from tenure.store.grants import Grant
 
-#: A result that took longer than this to make is recorded at once.
-DEAR_SECONDS = 0.010
-#: Parameters of a map are written in chunks of at most this many bytes or members.
-CHUNK_BYTES, CHUNK_MEMBERS = 256 * 1024, 1000
+TIMER = "sleep"
 
 
-class Frame:
-    """One replay. Its methods are what `Run` offers to the recipe."""
+class Frame(ABC):
+    """One replay of one execution. Its public methods are what `Run` offers to the recipe.
 
-    def __init__(self, bench: Bench, grant: Grant, records: Records, base: Needs) -> None:
-        self._bench = bench
-        self.grant = grant
-        self._records = records
-        self._job_needs = Needs.from_data(grant.job_needs) if grant.job_needs else NO_NEEDS
-        self._scopes: list[Needs] = [base]
-        self.steps = Steps(bench, grant)
+    `base` is what the recipe declares, `job` what was required explicitly; `checkpoints` are the suspensions
+    that `job` already has in it, as capability to the hash of its directive.
+    """
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        execution: str,
+        correlation: str,
+        records: Records,
+        base: Needs,
+        job: Needs,
+        checkpoints: Mapping[str, str],
+        demands: Demands,
+    ) -> None:
+        self.instance = instance
+        self.execution = execution
+        self.correlation = correlation
+        self.records = records
+        self.job = job
+        self._base = base
+        self._checkpoints = dict(checkpoints)
+        self._demands = demands
+        self._scopes: tuple[Needs, ...] = ()
 
     # -- what a recipe asks for ------------------------------------------------------------------------------
 
     def call(
         self, task: TaskDefinition[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> Any:
-        """One task call: its recorded outcome, or run it here, or open it elsewhere and leave."""
-        self.steps.check_call()
+        """One task call: its recorded outcome, or what becomes of a new one."""
+        self.check_call()
         params = task.signature.dump_call(args, kwargs)
+        demand = self._stage(task.needs, needs)
         call = self._next_call(task.name, input_hash(params))
         found = self._find(call)
         if isinstance(found, New):
-            return self._open(task, call, params, self._demand(task, needs))
-        (payload,) = self._recorded(found, {"capability": call.capability})
+            return self._open(task, call, params, demand)
+        (payload,) = self._recorded(found, call)
         return self._load(task, payload, call)
 
     def map(
         self, task: TaskDefinition[..., Any], items: Sequence[Any], kwargs: Mapping[str, Any], needs: Needs
     ) -> list[Any]:
         """One task call per item, in parallel; results in order."""
-        self.steps.check_call()
+        self.check_call()
         params = [task.signature.dump_call((item,), kwargs) for item in items]
+        demand = self._stage(task.needs, needs)
         call = self._next_call(task.name, input_hash(list(params)), size=len(params) or None)
         found = self._find(call)
-        if isinstance(found, New):
-            if not params:
-                self._record_value(call, [])
-                return []
-            self._open_map(task, call, params, self._demand(task, needs))
-        payloads = self._recorded(found, {"group": call.ordinal})
         if call.size is None:
+            self._value(call, found, list)
             return []
-        return [self._load(task, payload, call) for payload in payloads]
+        if isinstance(found, New):
+            self._open_map(task, call, params, demand)
+        return [self._load(task, payload, call) for payload in self._recorded(found, call)]
 
     def value(self, kind: str, make: Callable[[], Plain]) -> Plain:
         """A value that is recorded the first time, such as the time of day."""
-        self.steps.check_call()
+        self.check_call()
         call = self._next_call(kind, input_hash(None))
-        found = self._find(call)
-        if isinstance(found, New):
-            made = make()
-            self._record_value(call, made)
-            return made
-        (payload,) = self._recorded(found, {"capability": call.capability})
-        return decode(payload, where=self._where(call))
+        return self._value(call, self._find(call), make)
 
     def sleep(self, duration: timedelta) -> None:
         """A durable timer: the recipe leaves, and goes on when it is due."""
-        self.steps.check_call()
-        call = self._next_call("sleep", input_hash(duration.total_seconds()))
+        self.check_call()
+        self._stage(NO_NEEDS, NO_NEEDS)
+        call = self._next_call(TIMER, input_hash(duration.total_seconds()))
         found = self._find(call)
         if isinstance(found, New):
-            spec = self._spec(call, Effects.REPEATABLE, self._bench.demands.of(NO_NEEDS), [])
-            nothing = encode(None, limit=self._bench.settings.payload, where=self._where(call))
-            timer = {**spec, "delay": int(duration.total_seconds() * 1000), "result": nothing}
-            self.steps.suspend({"timer": timer, "awaits": {"capability": call.capability}})
-        self._recorded(found, {"capability": call.capability})
+            self._begin_timer(call, duration)
+        self._recorded(found, call)
 
     def push_scope(self, scope: Needs) -> None:
         """Enter a scope: its properties win over those outside."""
-        self._scopes.append(scope)
+        self._scopes = (*self._scopes, scope)
 
     def pop_scope(self) -> None:
         """Leave the innermost scope."""
-        self._scopes.pop()
+        self._scopes = self._scopes[:-1]
 
-    # -- how it ends -----------------------------------------------------------------------------------------
+    # -- what kinds of frames differ in ----------------------------------------------------------------------
 
-    def complete(self, payload: bytes) -> Next:
-        """The recipe returned."""
-        try:
-            self._records.check_all_asked(self.steps.ordinals)
-        except NonDeterministicRecipe as error:
-            return self.block(str(error))
-        return self.steps.finish({"action": "complete", "result": payload})
+    @abstractmethod
+    def check_call(self) -> None:
+        """Raise unless a call of the recipe may be made now, in this thread."""
 
-    def fail(self, error: str) -> Next:
-        """The recipe raised."""
-        return self.steps.finish({"action": "fail", "error": error})
+    @abstractmethod
+    def check_live(self) -> None:
+        """Raise the signal that ended this frame, if one has."""
 
-    def block(self, error: str) -> Next:
-        """The recipe cannot go on with this code or this data; the execution stops where it is."""
-        return self.steps.finish({"action": "block", "error": error})
+    @abstractmethod
+    def _count(self) -> int:
+        """The ordinal of the next call."""
 
-    # -- reading the record ----------------------------------------------------------------------------------
+    @abstractmethod
+    def _stage_demand(self, demand: Demand) -> None:
+        """Told of the demand in force, before each call and before it is known whether it is finished."""
 
-    def _next_call(self, task: str, digest: str, size: int | None = None) -> Call:
-        ordinal = self.steps.ordinals
-        self.steps.ordinals += 1
-        return Call(f"{ordinal}:{task}", ordinal, task, digest, size)
-
-    def _find(self, call: Call) -> Found:
-        try:
-            return self._records.find(call)
-        except (NonDeterministicRecipe, Malformed) as error:
-            # Raised as a signal: a recipe that catches exceptions must not run on past it.
-            self.steps.leave(self.block(str(error)))
-
-    def _recorded(self, found: Found, awaits: Mapping[str, Any]) -> Sequence[bytes]:
-        match found:
-            case Recorded(payloads):
-                return payloads
-            case RecordedFailure(capability, error, cancelled=True):
-                raise TaskCancelled(capability, error)
-            case RecordedFailure(capability, error):
-                raise TaskFailed(capability, error)
-            case InProgress():
-                self.steps.suspend({"awaits": awaits})
-            case New():
-                raise AssertionError("a new call has no record")
-            case _:
-                assert_never(found)
-
-    def _load(self, task: TaskDefinition[..., Any], payload: bytes, call: Call) -> Any:
-        try:
-            return task.signature.load_result(decode(payload, where=self._where(call)))
-        except Malformed as error:
-            self.steps.leave(self.block(str(error)))
-
-    def _record_value(self, call: Call, value: Plain) -> None:
-        limit = self._bench.settings.payload
-        spec = self._spec(call, Effects.REPEATABLE, self._bench.demands.of(NO_NEEDS), [])
-        result = encode(value, limit=limit, where=self._where(call))
-        self.steps.keep_value({**spec, "result": result})
-
-    def _where(self, call: Call) -> str:
-        return f"execution {self.grant.execution}: {call.capability}"
-
-    # -- opening work ----------------------------------------------------------------------------------------
-
-    def _demand(self, task: TaskDefinition[..., Any], needs: Needs) -> Demand:
-        return self._bench.demands.of(*self._scopes, task.needs, needs, self._job_needs)
-
-    def _spec(
-        self, call: Call, effects: Effects, demand: Demand, candidates: Sequence[tuple[str, int]]
-    ) -> dict[str, Any]:
-        return {
-            "capability": call.capability,
-            "ordinal": call.ordinal,
-            "task": call.task,
-            "hash": call.hash,
-            "effects": effects.value,
-            "needs": demand.data,
-            "candidates": [list(candidate) for candidate in candidates],
-            "crash_limit": self._bench.settings.crashes,
-        }
-
+    @abstractmethod
     def _open(
         self, task: TaskDefinition[..., Any], call: Call, params: Mapping[str, Plain], demand: Demand
     ) -> Any:
-        bench = self._bench
-        packed = encode(dict(params), limit=bench.settings.payload, where=self._where(call))
-        candidates = self._candidates(demand, Code(task=task.name))
-        spec = {**self._spec(call, task.effects, demand, candidates), "params": packed}
-        awaits = {"capability": call.capability}
-        if not bench.runs(task, demand) or bench.stopping():
-            self.steps.suspend({"open": spec, "awaits": awaits})
-        run = {"action": "run", "open": spec, "on_timeout": on_timeout(task, 0)}
-        reply = self.steps.take(run, claim=True)
-        if reply.run_token is None:
-            # Something more urgent waits in this queue: the task was opened like any other.
-            self.steps.leave(Next(reply.grant, asked=True))
-        lease = replace(
-            self.grant,
-            capability=call.capability,
-            token=reply.run_token,
-            attempt=reply.run_attempt,
-            failures=0,
-            params=packed,
-            task=call.task,
-            effects=task.effects,
-        )
-        return self._run_here(task, call, lease)
+        """A new task call."""
 
-    def _run_here(self, task: TaskDefinition[..., Any], call: Call, lease: Grant) -> Any:
-        try:
-            outcome = run_attempts(self._bench, task, lease)
-        except OWNERSHIP_LOST as error:
-            self.steps.end_for(error)
-        if isinstance(outcome, Deferred):
-            self.steps.leave(outcome.then)
-        self.steps.keep_in_hand(outcome.lease, outcome.status, outcome.fields)
-        if task.effects is Effects.ONCE or outcome.seconds > DEAR_SECONDS:
-            self.steps.hold()
-        match outcome.status:
-            case CapabilityStatus.COMPLETED:
-                return self._load(task, outcome.fields["result"], call)
-            case CapabilityStatus.FAILED:
-                raise TaskFailed(call.capability, outcome.fields["error"])
-            case _:
-                raise TaskCancelled(call.capability, outcome.fields["error"])
-
+    @abstractmethod
     def _open_map(
         self,
         task: TaskDefinition[..., Any],
@@ -242,38 +140,93 @@ class Frame:
         params: Sequence[Mapping[str, Plain]],
         demand: Demand,
     ) -> NoReturn:
-        bench = self._bench
-        limit = bench.settings.payload
-        packed = [
-            encode(dict(one), limit=limit, where=f"{self._where(call)}:{n}") for n, one in enumerate(params)
-        ]
-        self.steps.hold()
-        self._write_params(call, packed)
-        candidates = self._candidates(demand, Code(task=task.name))
-        template = self._spec(call, task.effects, demand, candidates)
-        group = {
-            "capability": call.capability,
-            "ordinal": call.ordinal,
-            "hash": call.hash,
-            "prefix": f"{call.capability}:",
-            "size": call.size,
-            "window": bench.settings.window,
-            "template": template,
-        }
-        self.steps.suspend({"group": group, "awaits": {"group": call.ordinal}})
+        """A new map of at least one item."""
 
-    def _write_params(self, call: Call, packed: Sequence[bytes]) -> None:
-        chunk: list[Any] = []
-        weight = 0
-        for n, raw in enumerate(packed):
-            chunk += [f"{call.capability}:{n}", raw]
-            weight += len(raw)
-            if weight >= CHUNK_BYTES or len(chunk) >= 2 * CHUNK_MEMBERS or n == len(packed) - 1:
-                self.steps.write_params(chunk)
-                chunk, weight = [], 0
+    @abstractmethod
+    def _begin_timer(self, call: Call, duration: timedelta) -> NoReturn:
+        """A new timer."""
 
-    def _candidates(self, demand: Demand, code: Code) -> list[tuple[str, int]]:
+    @abstractmethod
+    def _make_value(self, call: Call, make: Callable[[], Plain]) -> Plain:
+        """A new value."""
+
+    @abstractmethod
+    def _wait_for(self, call: Call) -> NoReturn:
+        """The call is open, and its outcome is not there yet."""
+
+    @abstractmethod
+    def _suspend(self, directives: Mapping[str, str]) -> None:
+        """Results have come with requirements (`ctx.suspend`) that the job has not accepted yet."""
+
+    @abstractmethod
+    def _stop(self, error: Malformed | NonDeterministicRecipe) -> NoReturn:
+        """The recipe cannot go on with this code or this data.
+
+        By a signal: a recipe that catches exceptions must not run on past it.
+        """
+
+    # -- reading the record ----------------------------------------------------------------------------------
+
+    def _stage(self, task: Needs, call: Needs) -> Demand:
+        demand = self._demands.of(self._base, self._scopes, task, call, self.job)
+        self._stage_demand(demand)
+        return demand
+
+    def _next_call(self, task: str, digest: str, size: int | None = None) -> Call:
+        ordinal = self._count()
+        return Call(f"{ordinal}:{task}", ordinal, task, digest, size)
+
+    def _find(self, call: Call) -> Found:
         try:
-            return self._bench.candidates(demand, code)
-        except StoreUnreachable as error:
-            self.steps.end_for(error)
+            return self.records.find(call)
+        except (NonDeterministicRecipe, Malformed) as error:
+            self._stop(error)
+
+    def _recorded(self, found: Found, call: Call) -> Sequence[bytes]:
+        match found:
+            case Recorded(payloads, directives):
+                self._meet(directives)
+                return payloads
+            case RecordedFailure(capability, error, cancelled=True):
+                raise TaskCancelled(capability, error)
+            case RecordedFailure(capability, error):
+                raise TaskFailed(capability, error)
+            case InProgress():
+                self._wait_for(call)
+            case New():
+                raise AssertionError("a new call has no record")
+            case _:
+                assert_never(found)
+
+    def _value(self, call: Call, found: Found, make: Callable[[], Plain]) -> Plain:
+        if isinstance(found, New):
+            return self._make_value(call, make)
+        (payload,) = self._recorded(found, call)
+        return self._decode(payload, call)
+
+    def _meet(self, directives: Mapping[str, str]) -> None:
+        """Skip the suspensions that have been accepted; no older value of theirs comes back."""
+        if not directives:
+            return
+        try:
+            pending = self.records.unaccepted(directives, self._checkpoints)
+        except NonDeterministicRecipe as error:
+            self._stop(error)
+        if pending:
+            self._suspend(pending)
+
+    def _load(self, task: TaskDefinition[..., Any], payload: bytes, call: Call) -> Any:
+        plain = self._decode(payload, call)
+        try:
+            return task.signature.load_result(plain)
+        except Malformed as error:
+            self._stop(error)
+
+    def _decode(self, payload: bytes, call: Call) -> Plain:
+        try:
+            return decode(payload, where=self._where(call))
+        except Malformed as error:
+            self._stop(error)
+
+    def _where(self, call: Call) -> str:
+        return f"execution {self.execution}: {call.capability}"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tenure.model.fit import Mismatch, compare, surplus
-from tenure.model.needs import Needs
+from tenure.model.needs import NO_NEEDS, Needs
+from tenure.store.executions import Record, demand_of
+from tenure.store.keys import RECIPE
 from tenure.store.sessions import Catalogue, QueueFacts, RegistryView, Sessions
 
 
@@ -29,6 +32,31 @@ class Code:
 
     def __str__(self) -> str:
         return f"task {self.task}" if self.task is not None else f"recipe {self.recipe}"
+
+
+class Wanted(NamedTuple):
+    """What decides where a route may go; what is equal here has equal candidates."""
+
+    needs: Needs
+    code: Code
+
+
+def wanted_by(execution: str, capability: str, record: Record, *, recipe: str) -> Wanted:
+    """What a route wants, by its record; `recipe` is the execution's, as `name@version`.
+
+    A recipe replays first, so no scope decides where it goes. One whose demand was never published goes
+    wherever its code is: that says what it needs, and whoever leases it looks (preflight).
+
+    Raises:
+        Malformed: its demand, or its task, cannot be read.
+    """
+    if capability != RECIPE:
+        needs = demand_of(execution, capability, record).effective
+        return Wanted(needs, Code(task=str(record.get("task"))))
+    code = Code(recipe=recipe)
+    if "demand" not in record:
+        return Wanted(NO_NEEDS, code)
+    return Wanted(demand_of(execution, capability, record).unscoped.effective, code)
 
 
 @dataclass(frozen=True, slots=True)

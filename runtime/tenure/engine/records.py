@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenure.errors import Malformed, NonDeterministicRecipe
+from tenure.model.data import input_hash
 from tenure.model.status import CapabilityStatus, InvocationState
 from tenure.store.keys import RECIPE
 
@@ -34,9 +35,14 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The recorded result, or results in order of a map."""
+    """The recorded result, or results in order of a map.
+
+    `directives` are what those tasks required of the job (`ctx.suspend`), by capability and in the same
+    order.
+    """
 
     payloads: Sequence[bytes]
+    directives: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,21 @@ class Records:
                 f"{self._calls[left]}, is recorded too. {_REMEDY}"
             )
 
+    def unaccepted(self, directives: Mapping[str, str], checkpoints: Mapping[str, str]) -> dict[str, str]:
+        """Those of `directives` that the job has no checkpoint of.
+
+        Raises:
+            NonDeterministicRecipe: it has one of another directive.
+        """
+        for capability, directive in directives.items():
+            accepted = checkpoints.get(capability)
+            if accepted is not None and accepted != input_hash(directive):
+                raise NonDeterministicRecipe(
+                    f"execution {self._execution}: {capability} now suspends for {directive}, but another "
+                    f"requirement was accepted there ({accepted[:12]}). {_REMEDY}"
+                )
+        return {name: directive for name, directive in directives.items() if name not in checkpoints}
+
     def find(self, call: Call) -> Found:
         """What is recorded for `call`.
 
@@ -111,7 +132,7 @@ class Records:
     def _find_one(self, capability: str, record: Record) -> Found:
         match CapabilityStatus(record["status"]):
             case CapabilityStatus.COMPLETED:
-                return Recorded([self._payload(capability)])
+                return self._results_of([capability])
             case CapabilityStatus.FAILED:
                 return RecordedFailure(capability, record.get("error") or "", cancelled=False)
             case CapabilityStatus.CANCELLED:
@@ -132,7 +153,14 @@ class Records:
                 return RecordedFailure(name, self._records[name].get("error") or "", cancelled=True)
         if call.size is None or len(members) < call.size:
             return InProgress()
-        return Recorded([self._payload(name) for name in members])
+        return self._results_of(members)
+
+    def _results_of(self, capabilities: Sequence[str]) -> Recorded:
+        given = {name: self._records[name].get("directive") for name in capabilities}
+        return Recorded(
+            [self._payload(name) for name in capabilities],
+            {name: str(directive) for name, directive in given.items() if directive is not None},
+        )
 
     def _payload(self, capability: str) -> bytes:
         payload = self._results.get(capability)

@@ -1,4 +1,4 @@
-"""What a recipe is written with."""
+"""What a recipe is written with, and how one is run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tenure.engine.definitions import TaskDefinition
+from tenure.engine.definitions import RecipeDefinition, TaskDefinition, recipe_running
 from tenure.engine.frame import Frame
 from tenure.errors import InvalidInput, UnknownTask
+from tenure.model.data import decode, encode
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.needs import Needs
 
@@ -33,17 +34,17 @@ class Run:
     @property
     def execution_id(self) -> str:
         """The id of this execution."""
-        return self._frame.grant.execution
+        return self._frame.execution
 
     @property
     def instance_id(self) -> str:
         """The owner of this execution."""
-        return self._frame.grant.instance
+        return self._frame.instance
 
     @property
     def correlation_id(self) -> str:
         """What the starter gave to find related executions by; the id itself by default."""
-        return self._frame.grant.correlation
+        return self._frame.correlation
 
     def call(
         self, task: TaskDefinition[..., R], /, *args: Any, needs: Needs | None = None, **kwargs: Any
@@ -101,6 +102,27 @@ class Run:
     def uuid(self) -> uuid.UUID:
         """A random UUID, recorded: a replay sees the same."""
         return uuid.UUID(str(self._frame.value("uuid", lambda: str(uuid.uuid4()))))
+
+
+def run_recipe(
+    definition: RecipeDefinition[Any], frame: Frame, params: bytes, *, payload_limit: int
+) -> bytes:
+    """Run a recipe's own code from the top; its encoded result.
+
+    Raises whatever that code does. `Malformed` if its input cannot be read, `InvalidInput` if its result is
+    not plain data, and the signal that ended the frame, also if the recipe has swallowed it.
+    """
+    where = f"execution {frame.execution}"
+    token = recipe_running.set(definition.name)
+    try:
+        injected = {definition.skipped[0]: Run(frame)}
+        args, kwargs = definition.signature.load_call(decode(params, where=f"{where}: its input"), injected)
+        result = definition.func(*args, **kwargs)
+        frame.check_live()
+        plain = definition.signature.dump_result(result)
+        return encode(plain, limit=payload_limit, where=f"{where}: its result")
+    finally:
+        recipe_running.reset(token)
 
 
 def _needs(task: TaskDefinition[..., Any], needs: object) -> Needs:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from tenure.engine.bench import Bench
+from tenure.engine.handoff import HandoffEvent
 from tenure.engine.presence import Phase
 from tenure.engine.signals import ControlSignal, Leave, Next, Stop
 from tenure.errors import InvalidInput, LeaseLost, StoreUnreachable, Unconfirmed
@@ -61,6 +62,11 @@ class Steps:
             )
         self.check_live()
 
+    def count_call(self) -> int:
+        """The ordinal of the call that the recipe makes now."""
+        self.ordinals += 1
+        return self.ordinals - 1
+
     def take(self, recipe: Mapping[str, Any], *, claim: bool = False) -> StepReply:
         """Record what is in hand and let the recipe go on, in one script.
 
@@ -89,15 +95,20 @@ class Steps:
                 self._bench.presence.show(Phase.RECIPE, [(self._grant.route, self._token, True)])
             return reply
 
-    def suspend(self, recipe: Mapping[str, Any]) -> NoReturn:
-        """Let the recipe wait, and leave."""
-        claim = not self._bench.stopping()
-        reply = self.take({"action": "suspend", **recipe}, claim=claim)
+    def suspend(self, recipe: Mapping[str, Any], *, handoff: HandoffEvent | None = None) -> NoReturn:
+        """Let the recipe wait, and leave. `handoff` is reported once the store has acknowledged it."""
+        claim = self._bench.takes_more
+        asked = {"action": "suspend", **recipe}
+        if handoff is not None:
+            asked["handoff"] = handoff.arguments()
+        reply = self.take(asked, claim=claim)
+        if handoff is not None and reply.published:
+            self._bench.admission.report(handoff)
         self.leave(Next(reply.grant, asked=claim))
 
     def finish(self, recipe: Mapping[str, Any]) -> Next:
         """The recipe has come to an end of some kind; says what the slot does next."""
-        claim = not self._bench.stopping()
+        claim = self._bench.takes_more
         try:
             reply = self.take(recipe, claim=claim)
         except Leave as leave:

@@ -11,7 +11,9 @@ from typing import Any
 import msgpack
 import redis
 
-from tenure.errors import Malformed
+from tenure.errors import Malformed, NewerSchema
+from tenure.model.demand import Demand, read_needs
+from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason, is_terminal
 from tenure.store.answers import CancelAnswer, StartAnswer
 from tenure.store.connection import reaching
@@ -36,9 +38,9 @@ class NewExecution:
     params: bytes
     correlation: str
     band: int
-    needs: Mapping[str, Any]
-    base_needs: Mapping[str, Any]
-    job_needs: Mapping[str, Any]
+    #: As `Demand` publishes it; None if it is not known here what the recipe declares.
+    demand: str | None
+    job_needs: str
     candidates: Sequence[tuple[str, int]]
     registry: int
     crash_limit: int
@@ -66,7 +68,10 @@ class StoredExecution:
     error: str | None
     records: Mapping[str, Record]
     attempts: Sequence[Record]
-    job_needs: Mapping[str, Any] = field(default_factory=dict)
+    #: What was required explicitly, when it started or by its tasks since.
+    job_needs: Needs = NO_NEEDS
+    #: The suspensions that are in `job_needs`, as capability to the hash of its directive.
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
     #: Capabilities whose lease has lapsed and is not taken over yet.
     lapsed: frozenset[str] = frozenset()
     #: How it is to end, and why, once nothing stands in the way: {status, fields, at}.
@@ -90,6 +95,10 @@ class StoredExecution:
         if self.intent is not None:
             return WaitingReason.CANCELLING
         return WaitingReason.first(self.reason_of(name) for name, r in self.records.items() if r.get("where"))
+
+    def demand_of(self, capability: str) -> Demand:
+        """The published demand of a route. Raises `Malformed`, also if it never was published."""
+        return demand_of(self.id, capability, self.records[capability])
 
     def reason_of(self, capability: str) -> WaitingReason:
         """Why one route waits; only of a route that is in an index."""
@@ -128,8 +137,7 @@ class Executions:
             "input_hash": new.input_hash,
             "correlation": new.correlation,
             "band": new.band,
-            "base_needs": msgpack.packb(dict(new.base_needs)),
-            "job_needs": msgpack.packb(dict(new.job_needs)),
+            "job_needs": new.job_needs,
             "schema": SCHEMA,
         }
         return {
@@ -141,7 +149,7 @@ class Executions:
             "recipe": new.recipe,
             "band": new.band,
             "params": new.params,
-            "needs": dict(new.needs),
+            "demand": new.demand,
             "candidates": [list(c) for c in new.candidates],
             "crash_limit": new.crash_limit,
             "registry": new.registry,
@@ -288,6 +296,11 @@ class Executions:
         return found
 
 
+def demand_of(execution: str, capability: str, record: Record) -> Demand:
+    """The published demand of a route, by its record. Raises `Malformed`, also if it never was published."""
+    return Demand.read(record.get("demand"), where=f"execution {execution}: the demand of {capability}")
+
+
 def read_stored(
     instance: str,
     execution: str,
@@ -300,7 +313,9 @@ def read_stored(
     try:
         if int(header[b"schema"]) != SCHEMA:
             schema = int(header[b"schema"])
-            raise Malformed(f"{where} was written by a newer Tenure (schema {schema}); upgrade this process")
+            raise NewerSchema(
+                f"{where} was written by a newer Tenure (schema {schema}); upgrade this process"
+            )
         return StoredExecution(
             instance=instance,
             id=execution,
@@ -315,7 +330,8 @@ def read_stored(
             error=header[b"error"].decode("utf-8", "replace") if b"error" in header else None,
             records=_unpack_records(records, where),
             attempts=[_unpack(raw, where) for raw in attempts],
-            job_needs=_unpack(header[b"job_needs"], where),
+            job_needs=read_needs(header[b"job_needs"].decode(), where=f"{where}: its requirements"),
+            checkpoints=_unpack(header[b"checkpoints"], where) if b"checkpoints" in header else {},
             intent=_unpack(header[b"intent"], where) if b"intent" in header else None,
         )
     except (KeyError, ValueError, UnicodeDecodeError) as error:

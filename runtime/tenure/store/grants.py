@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from tenure.model.demand import Demand
 from tenure.model.status import Effects
 from tenure.store.answers import StepAnswer
 from tenure.store.keys import RECIPE, route_member
@@ -47,7 +48,10 @@ class Grant:
     #: Attempts that ended with an exception; retries count these, not attempts lost with their slot.
     failures: int
     params: bytes
-    needs: Mapping[str, Any]
+    #: As it was published; None if it never was. `published_demand` reads it.
+    demand: str | None
+    #: Counts what has been published for this route.
+    revision: int
     # of a task route
     task: str = ""
     effects: Effects = Effects.REPEATABLE
@@ -55,13 +59,23 @@ class Grant:
     recipe: str = ""
     version: str = ""
     correlation: str = ""
-    job_needs: Mapping[str, Any] | None = None
+    job_needs: str | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
     ordinals: int = 0
 
     @property
     def is_recipe(self) -> bool:
         """Whether this is the recipe route: replay and advance the execution."""
         return self.capability == RECIPE
+
+    @property
+    def code(self) -> str:
+        """The code that a recipe route needs, as sessions advertise it: `name@version`."""
+        return f"{self.recipe}@{self.version}"
+
+    def published_demand(self) -> Demand:
+        """The demand this lease was published with. Raises `Malformed`, naming the execution."""
+        return Demand.read(self.demand, where=f"execution {self.execution}: the demand of {self.capability}")
 
     @property
     def route(self) -> str:
@@ -79,13 +93,16 @@ class Grant:
             attempt=int(grant["attempt"]),
             failures=int(grant["failures"]),
             params=as_bytes(grant["params"]),
-            needs=grant.get("needs") or {},
+            demand=grant.get("demand"),
+            revision=int(grant.get("revision") or 0),
             task=grant.get("task") or "",
             effects=Effects(grant["effects"]),
             recipe=grant.get("recipe") or "",
             version=grant.get("version") or "",
             correlation=grant.get("correlation") or "",
             job_needs=grant.get("job_needs"),
+            # Lua packs an empty table as a list.
+            checkpoints=grant.get("checkpoints") or {},
             ordinals=int(grant.get("ordinals") or 0),
         )
 
@@ -100,6 +117,8 @@ class StepReply:
     run_attempt: int = 1
     grant: Grant | None = None
     ended: str | None = None
+    #: Whether the step has published the demand that it was to hand off.
+    published: bool = False
 
     @classmethod
     def from_reply(cls, reply: Mapping[str, Any]) -> StepReply:
@@ -112,4 +131,5 @@ class StepReply:
             run_attempt=run["attempt"] if run else 1,
             grant=Grant.from_reply(grant) if grant else None,
             ended=reply.get("ended"),
+            published=bool(reply.get("published")),
         )

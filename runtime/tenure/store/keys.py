@@ -114,6 +114,10 @@ FAMILIES: dict[str, KeyFamily] = {
         "{ns}:queue:{queue}:idle", "set", "slot lives with nothing to do", "with their lives"
     ),
     "unplaced": KeyFamily("{ns}:unplaced", "set", "parked routes that placement has not looked at", _FOREVER),
+    # Environment events on their way to the provisioner.
+    "outbox": KeyFamily("{ns}:outbox", "zset", "events by when they are due for delivery, ms", _FOREVER),
+    "outbox_event": KeyFamily("{ns}:outbox:events", "hash", "event id to the event", "when it is delivered"),
+    "outbox_sequence": KeyFamily("{ns}:outbox:sequence", "string", "last event number", _FOREVER),
     # Slot lives: what each holds, and its last request with the answer it got.
     "life": KeyFamily("{ns}:life:{life}", "hash", "last request, its answer, whether closed", _GARBAGE),
     "life_routes": KeyFamily(

@@ -44,9 +44,13 @@ class SlotLeases:
         #: The RQ job this slot is running; grants rewrite its title.
         self.ticket: str | None = None
 
-    def claim(self, *, popped: bool = False) -> Grant | None:
-        """Claim the best waiting route of the slot's queue; `popped`: its ticket has just woken the slot."""
-        reply = self._ordered("claim", {"popped": popped or None})
+    def claim(self, *, popped: bool = False, target: str | None = None) -> Grant | None:
+        """Claim the best waiting route of the slot's queue; `popped`: its ticket has just woken the slot.
+
+        `target` claims by name instead, wherever it waits and whatever it needs: a route, or for
+        `instance/execution/recipe` whichever route of the execution can be acted on.
+        """
+        reply = self._ordered("claim", {"popped": popped or None, "target": target})
         return Grant.from_reply(reply["grant"]) if reply["answer"] is ClaimAnswer.GRANTED else None
 
     def mark_started(self, grant: Grant, *, on_timeout: Mapping[str, int] | None = None) -> bool:
@@ -138,11 +142,14 @@ class SlotLeases:
         avoid: bool = False,
         block: str | None = None,
         mismatches: Sequence[str] = (),
-        allocation: str = "",
+        handoff: Mapping[str, Any] | None = None,
+        demand: str | None = None,
     ) -> str:
         """Give a route back untouched; returns the index it is in now.
 
-        `avoid`: do not offer it to this queue again. `block`: stop it where it is, for this reason.
+        `avoid`: do not offer it to this queue again while its demand is this one. `block`: stop it where it
+        is, for this reason. `handoff`: what is told of the slot that could not take it, and with `demand`,
+        which is then published for the first time, its event.
 
         Raises:
             LeaseLost: it was not ours to give, or user code had started.
@@ -155,7 +162,8 @@ class SlotLeases:
                 "avoid": avoid or None,
                 "block": block,
                 "mismatches": list(mismatches),
-                "allocation": allocation,
+                "handoff": handoff,
+                "demand": demand,
             },
         )
         if reply["answer"] is RescheduleAnswer.LEASE_LOST:

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, assert_never
 
-import msgpack
-
 from tenure.errors import ExecutionNotFound, IllegalTransition, LeaseLost, Malformed
 from tenure.model.blueprint import ExecutionBlueprint
 from tenure.model.data import encode
+from tenure.model.demand import write_needs
 from tenure.model.names import check_execution_id, check_instance_id
+from tenure.model.needs import NO_NEEDS
 from tenure.model.plain import Plain
 from tenure.model.snapshot import CapabilityExecutionState, ExecutionSnapshot
 from tenure.model.succession import moved_on, recorded_otherwise, taken
@@ -112,7 +112,6 @@ def unreadable(execution: str) -> Malformed:
 
 def _header(snapshot: ExecutionSnapshot, blueprint: ExecutionBlueprint) -> dict[str, Any]:
     """The fields that every header has, and those of the model."""
-    nothing = msgpack.packb({})
     return {
         "instance": check_instance_id(snapshot.instance_id),
         "id": check_execution_id(snapshot.id),
@@ -124,8 +123,7 @@ def _header(snapshot: ExecutionSnapshot, blueprint: ExecutionBlueprint) -> dict[
         "parent": snapshot.parent_execution_id,
         "blueprint": encode(asdict(blueprint), limit=sys.maxsize, where=f"execution {snapshot.id}"),
         "band": _BAND,
-        "base_needs": nothing,
-        "job_needs": nothing,
+        "job_needs": write_needs(NO_NEEDS),
         "schema": SCHEMA,
     }
 

@@ -11,15 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from tenure.engine.placement import Code, Placement
+from tenure.engine.placement import Placement, Wanted, wanted_by
 from tenure.errors import Malformed
-from tenure.model.needs import Needs
 from tenure.store.answers import PlaceAnswer
 from tenure.store.duties import DutyStore
 from tenure.store.executions import Executions, Record
-from tenure.store.keys import RECIPE, route_member, split_member
+from tenure.store.keys import route_member, split_member
 from tenure.store.sessions import RegistryView
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Walk
@@ -36,13 +34,6 @@ class PlacementReport(Report):
     placed: int = 0
     parked: int = 0
     stale: bool = False
-
-
-class Demand(NamedTuple):
-    """What decides where a route may go; equal demands have equal candidates."""
-
-    needs: Needs
-    code: Code
 
 
 class ParkedWork:
@@ -71,8 +62,8 @@ class ParkedWork:
         evicted, more = self._evict(leader, view)
         page = _Page(leader, view, self._duties, self._complaints)
         unplaced = self._duties.unplaced(self._limit)
-        for route, demand in self._demands(unplaced):
-            page.place(route, demand, keep_parked=False)
+        for route, wanted in self._wanted(unplaced):
+            page.place(route, wanted, keep_parked=False)
         more = more or len(unplaced) == self._limit
         if not page.stale and self._walked != view.revision:
             more = self._walk_on(page, view) or more
@@ -110,8 +101,8 @@ class ParkedWork:
             self._began = view.revision
         more = False
         for walk in self._walks:
-            for route, demand in self._demands(walk.page(self._limit)):
-                page.place(route, demand, keep_parked=True)
+            for route, wanted in self._wanted(walk.page(self._limit)):
+                page.place(route, wanted, keep_parked=True)
                 if page.stale:
                     return True
             more = walk.advance(self._limit) or more
@@ -120,7 +111,7 @@ class ParkedWork:
         self._walked, self._began = self._began, None
         return self._walked != view.revision
 
-    def _demands(self, routes: Sequence[str]) -> Iterable[tuple[str, Demand | Malformed | None]]:
+    def _wanted(self, routes: Sequence[str]) -> Iterable[tuple[str, Wanted | Malformed | None]]:
         members = []
         for route in routes:
             try:
@@ -133,14 +124,14 @@ class ParkedWork:
         except Malformed:
             # One of them; read them singly to know which.
             found = [self._read(member) for member in members]
-        for route, read in zip(routes, found, strict=True):
+        for route, (_, execution, capability), read in zip(routes, members, found, strict=True):
             match read:
                 case Malformed():
                     yield route, read
                 case (None, _):
                     yield route, None
                 case (record, recipe):
-                    yield route, demand_of(route, record, recipe)
+                    yield route, _wanted_by(execution, capability, record, recipe)
 
     def _read(self, member: tuple[str, str, str]) -> tuple[Record | None, str] | Malformed:
         try:
@@ -157,19 +148,19 @@ class _Page:
         self._view = view
         self._duties = duties
         self._complaints = complaints
-        self._candidates: dict[Demand, list[tuple[str, int]]] = {}
+        self._candidates: dict[Wanted, list[tuple[str, int]]] = {}
         self.placed = self.parked = self.malformed = 0
         self.stale = False
 
-    def place(self, route: str, demand: Demand | Malformed | None, *, keep_parked: bool) -> None:
+    def place(self, route: str, wanted: Wanted | Malformed | None, *, keep_parked: bool) -> None:
         """Place one route. With `keep_parked`, one that no queue admits is left as it is, at no cost."""
         if self.stale:
             return
-        if isinstance(demand, Malformed):
-            self._complain(route, demand)
+        if isinstance(wanted, Malformed):
+            self._complain(route, wanted)
             return
-        candidates = self._candidates_for(demand) if demand else []
-        if demand and keep_parked and not candidates:
+        candidates = self._candidates_for(wanted) if wanted else []
+        if wanted and keep_parked and not candidates:
             self.parked += 1
             return
         try:
@@ -181,10 +172,10 @@ class _Page:
         self.parked += answer is PlaceAnswer.PARKED
         self.stale = answer is PlaceAnswer.STALE
 
-    def _candidates_for(self, demand: Demand) -> list[tuple[str, int]]:
-        if demand not in self._candidates:
-            self._candidates[demand] = Placement.candidates(self._view, demand.needs, demand.code)
-        return self._candidates[demand]
+    def _candidates_for(self, wanted: Wanted) -> list[tuple[str, int]]:
+        if wanted not in self._candidates:
+            self._candidates[wanted] = Placement.candidates(self._view, wanted.needs, wanted.code)
+        return self._candidates[wanted]
 
     def _complain(self, route: str, error: Malformed) -> None:
         self._complaints.about(error)
@@ -192,15 +183,8 @@ class _Page:
         self.malformed += 1
 
 
-def demand_of(route: str, record: Record, recipe: str) -> Demand | Malformed:
-    """The demand a record publishes; the error names the execution and says that its route stays parked."""
-    _, execution, capability = split_member(route)
+def _wanted_by(execution: str, capability: str, record: Record, recipe: str) -> Wanted | Malformed:
     try:
-        # Lua packs an empty table as a list.
-        needs = Needs.from_data(record["needs"] or {})
-        code = Code(recipe=recipe) if capability == RECIPE else Code(task=str(record["task"]))
-    except (KeyError, Malformed) as error:
-        return Malformed(
-            f"execution {execution}: the demand of {capability} cannot be read ({error}); it stays parked"
-        )
-    return Demand(needs, code)
+        return wanted_by(execution, capability, record, recipe=recipe)
+    except Malformed as error:
+        return Malformed(f"{error}; it stays parked")

@@ -4,14 +4,15 @@ local function describe(instance, execution, capability, record)
   local grant_ = {
     instance = instance, execution = execution, capability = capability, token = record.token,
     attempt = record.attempt, failures = record.failures, task = record.task, effects = record.effects,
-    needs = record.needs,
+    demand = record.demand, revision = record.revision,
   }
   if capability == Recipe then
     local h = redis.call('HMGET', Key.execution(instance, execution), 'recipe', 'version', 'correlation', 'job_needs',
-      'ordinals')
+      'ordinals', 'checkpoints')
     grant_.recipe, grant_.version, grant_.correlation = h[1], h[2], h[3] or nil
-    grant_.job_needs = h[4] and cmsgpack.unpack(h[4]) or nil
+    grant_.job_needs = h[4] or nil
     grant_.ordinals = tonumber(h[5] or '0')
+    grant_.checkpoints = h[6] and cmsgpack.unpack(h[6]) or nil
   end
   return grant_
 end

@@ -112,6 +112,17 @@ local function choose(record)
   return best and best.queue
 end
 
+-- Publish a demand, if it is another one than before: the next revision of it.
+local function publish_demand(record, demand)
+  if not demand or record.demand == demand then return end
+  record.demand, record.revision = demand, (record.revision or 0) + 1
+end
+
+-- Leave a route where nobody can admit it, for as long as the session registry stays as it is.
+local function park(route, record)
+  move(route, record, Where.environment, now)
+end
+
 -- Put a ready route where it can run: into a queue with its ticket, or among those nobody can admit.
 local function dispatch(instance, execution, capability, record)
   local route = member(instance, execution, capability)
@@ -122,7 +133,7 @@ local function dispatch(instance, execution, capability, record)
     move(route, record, Where.waiting, record.band * BAND + record.ready_at, queue)
     record.ticket = write_ticket(queue, route, title(record))
   else
-    move(route, record, Where.environment, now)
+    park(route, record)
     redis.call('SADD', Key.unplaced(), route)
     redis.call('LPUSH', Key.nudge(), 1)
     redis.call('LTRIM', Key.nudge(), 0, 0)

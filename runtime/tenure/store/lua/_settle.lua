@@ -18,10 +18,10 @@ end
 local function open(instance, execution, header, spec)
   local record = {
     status = Capability.pending, ordinal = spec.ordinal, index = spec.index, group = spec.group, task = spec.task,
-    hash = spec.hash, effects = spec.effects, needs = spec.needs, revision = 1,
+    hash = spec.hash, effects = spec.effects, demand = spec.demand, revision = spec.demand and 1 or nil,
     candidates = spec.candidates, band = header.band, crash_limit = spec.crash_limit,
     title = header.recipe .. ' ' .. spec.capability, attempt = 1, failures = 0, crashes = 0,
-    invocation = Invocation.dispatching, ready_at = now,
+    invocation = Invocation.dispatching, ready_at = now, avoid = spec.avoid, handed_off = spec.handed_off,
   }
   become(record, Capability.ready)
   if spec.params then redis.call('HSETNX', Key.params(instance, execution), spec.capability, spec.params) end
@@ -53,6 +53,7 @@ local function record_outcome(instance, execution, capability, record, status, f
   leave(route, record)
   record.completed_at, record.error, record.error_type = now, fields.error, fields.error_type
   record.invocation, record.outcome, record.progress = Invocation.settled, fields.outcome, nil
+  if status == Capability.completed then record.directive = fields.directive end
   if fields.result then redis.call('HSETNX', Key.results(instance, execution), capability, fields.result) end
   redis.call('SREM', Key.in_flight(instance, execution), capability)
   if record.group then redis.call('SREM', Key.group_open(instance, execution, record.group), capability) end

@@ -1,13 +1,61 @@
--- Claim the best waiting route of a queue for a slot that was idle.
+-- Claim the best waiting route of a queue for a slot that was idle, or one by name, wherever it waits.
+--
+-- By name is not by fit: whoever asks for a route it lacks something for hands it off.
 --
 -- uses      _now _event _ticket _route _request _grant
 -- args      life, request, session, generation, queue, run, lease: ms, cap
 --           ticket: the RQ job that runs here    popped: whether it has just left its list to wake this slot
+--           target: the route to claim instead; that of finished work, or of a recipe that waits for others,
+--           stands for its execution
 -- returns   "granted" with the grant; "nothing"; "superseded"; "closed"
 
 local done = seen(a)
 if done then return done end
-local granted = claim_or_rest(a, a.popped)
+
+local function can_be_claimed(record)
+  return record ~= nil and (record.where == Where.waiting or record.where == Where.environment)
+end
+
+-- The route of an execution that can go on now: the one that was asked for, the recipe's, or the first open one.
+local function claimable(instance, execution, capability)
+  local record = load(instance, execution, capability)
+  if can_be_claimed(record) then return capability, record end
+  if not record or (capability ~= Recipe and record.invocation ~= Invocation.settled) then return nil end
+  local recipe = load(instance, execution, Recipe)
+  if can_be_claimed(recipe) then return Recipe, recipe end
+  local open = redis.call('SMEMBERS', Key.in_flight(instance, execution))
+  table.sort(open)
+  for _, name in ipairs(open) do
+    local other = load(instance, execution, name)
+    if can_be_claimed(other) then return name, other end
+  end
+end
+
+local function claim_named(route)
+  if redis.call('HGET', Key.session(a.session), 'state') ~= Session.ready then return nil end
+  local instance, execution, asked = split(route)
+  if not instance or not header_of(instance, execution) then return nil end
+  local capability, record = claimable(instance, execution, asked)
+  if not capability then return nil end
+  if record.ticket and record.where == Where.waiting then
+    redis.call('LREM', Key.tickets(record.queue), 1, record.ticket)
+    redis.call('DEL', Key.ticket(record.ticket))
+    record.ticket = nil
+  end
+  if capability == Recipe then
+    lease_recipe(instance, execution, record, a)
+  else
+    lease_task(instance, execution, capability, record, a)
+  end
+  return describe(instance, execution, capability, record)
+end
+
+local granted
+if a.target then
+  granted = claim_named(a.target)
+else
+  granted = claim_or_rest(a, a.popped)
+end
 publish(a.cap)
 if not granted then return answer(a, { answer = 'nothing' }) end
 return answer(a, { answer = 'granted', grant = granted })

@@ -1,11 +1,13 @@
 -- Give a route back untouched: no attempt, no retry, no crash, no completion (a handoff, or a drain).
 --
 -- flags     allow-oom
--- uses      _now _event _ticket _route _request _settle
+-- uses      _now _event _ticket _route _request _settle _outbox
 -- args      life, request, session, instance, execution, capability, token, cap
---           reason: why        avoid: whether this queue is not to be offered the route again
+--           reason: why        avoid: whether this queue is not to be offered the route with this demand again
 --           block: stop it where it is instead, for this reason (data that cannot be read)
---           mismatches: list of texts, allocation: text
+--           mismatches: list of texts
+--           handoff: {reason, allocation, mismatches, event} of a slot that lacks what is needed
+--           demand: published with that event, for a route that had none
 -- returns   "rescheduled" with where; "cancelled": it is being ended; "lease_lost"; "superseded"; "closed"
 
 local done = seen(a)
@@ -27,9 +29,17 @@ if a.avoid then
 end
 record.invocation = Invocation.dispatching
 emit(a.instance, a.execution, 'handoff', a.capability, {
-  attempt = record.attempt, reason = a.reason, mismatches = a.mismatches, allocation = a.allocation,
-  needs = record.needs, session = record.session, token = record.token,
+  attempt = record.attempt, reason = a.reason, mismatches = a.handoff and a.handoff.mismatches or a.mismatches,
+  allocation = a.handoff and a.handoff.allocation, published = a.demand ~= nil or nil,
+  session = record.session, token = record.token,
 })
+if a.handoff then record.handed_off = a.handoff.allocation end
+if a.demand and not record.demand then
+  publish_demand(record, a.demand)
+  -- Nobody has placed it by this demand yet.
+  record.candidates = nil
+  post(a.instance, a.execution, a.handoff.event)
+end
 if a.block then
   local route = member(a.instance, a.execution, a.capability)
   release(route, record)

@@ -2,7 +2,8 @@
 --
 -- uses      _now _event _ticket _route
 -- args      instance, execution, nonce: of this request        header: flat list of header fields
---           input_hash, recipe, band, params, needs, candidates, crash_limit, cap: events kept
+--           input_hash, recipe, band, params, candidates, crash_limit, cap: events kept
+--           demand: of the recipe route, if it is known here
 --           registry: revision the candidates were computed from
 --           delay: ms, or at: ms of the store's clock, before it may begin    deadline: ms after which it fails
 -- returns   "created"; "exists": the same input; "conflict": another recipe or input;
@@ -18,15 +19,14 @@ end
 if redis.call('EXISTS', Key.tombstone(a.instance, a.execution)) == 1 then return reply('deleted') end
 
 local record = {
-  status = Capability.pending, ordinal = 0, task = a.recipe, effects = Effects.repeatable, needs = a.needs,
-  revision = 1, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
+  status = Capability.pending, ordinal = 0, task = a.recipe, effects = Effects.repeatable, demand = a.demand,
+  revision = a.demand and 1 or nil, candidates = a.candidates, band = a.band, crash_limit = a.crash_limit,
   title = a.recipe, attempt = 1, failures = 0, crashes = 0, invocation = Invocation.dispatching,
 }
 local due = a.at or (a.delay and now + a.delay)
 local later = due and due > now
-if not later and not choose(record) and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then
-  return reply('stale')
-end
+local nobody = not later and not choose(record)
+if nobody and (redis.call('GET', Key.registry()) or '0') ~= tostring(a.registry) then return reply('stale') end
 
 become(record, Capability.ready)
 redis.call('HSET', key, unpack(a.header))
@@ -40,6 +40,11 @@ if a.deadline then redis.call('HSET', key, 'deadline', now + a.deadline) end
 if a.deadline then redis.call('ZADD', Key.deadlines(), now + a.deadline, a.instance .. '/' .. a.execution) end
 if later then
   move(member(a.instance, a.execution, Recipe), record, Where.due, due)
+  save(a.instance, a.execution, Recipe, record)
+elseif nobody then
+  -- Placed by the registry as it is, so there is nothing to look at before that changes.
+  record.ready_at = now
+  park(member(a.instance, a.execution, Recipe), record)
   save(a.instance, a.execution, Recipe, record)
 else
   dispatch(a.instance, a.execution, Recipe, record)

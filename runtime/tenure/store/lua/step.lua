@@ -3,18 +3,22 @@
 -- A chain of short tasks costs one call of this script per task: it settles A, opens and grants B to the same
 -- slot with its start mark, and frees the recipe lease. B starts only with A acknowledged here.
 --
--- uses      _now _event _ticket _route _request _settle _grant
+-- uses      _now _event _ticket _route _request _settle _grant _outbox
 -- args      life, request, session, generation, queue, run, lease: ms, cap, ticket
 --           instance, execution
---           settle: {capability, token, status, result, error, error_type, outcome}     what ran, if anything
+--           settle: {capability, token, status, result, directive, error, error_type, outcome}   what ran, if anything
 --           recipe: {frame, token, action, ...}                                          the live frame, if any
 --             hold                     keep going under the recipe lease
 --             run, open, on_timeout    open this capability and run it here, in the chain
---             suspend, open, group, timer, awaits   open what runs elsewhere, or sleep; wait
+--             suspend, open, group, timer, demand, awaits   open what runs elsewhere, or sleep; wait
+--             yield, revision, job_needs, checkpoints, demand, candidates
+--                                      accept what results require of the job, and give the recipe back
+--             handoff: {reason, allocation, mismatches, event}, with suspend or yield: what is opened is handed off
 --             complete, result | fail, error | block, error
 --           values: recorded values of the frame (`run.now`)      ordinals: how many the frame has used
 --           claim: whether to take the queue's best route when nothing was granted
--- returns   "stepped" with recipe_token, run (the grant of B), grant (other work), ended: the status reached
+-- returns   "stepped" with recipe_token, run (the grant of B), grant (other work), ended: the status reached,
+--             published: whether a demand was handed off
 --           "lease_lost": nothing was changed    "frame_lost": the task is settled, the frame is void
 --           "superseded"; "closed"
 
@@ -104,6 +108,18 @@ local function run_here(spec)
   result.run = { token = record.token, attempt = record.attempt }
 end
 
+-- What is published because a slot lacks it, or a task asked for it, is a handoff with its event.
+local function hand_off(capability)
+  local handoff = a.recipe.handoff
+  if not handoff then return end
+  emit(i, e, 'handoff', capability, {
+    reason = handoff.reason, mismatches = handoff.mismatches, allocation = handoff.allocation, published = true,
+    session = a.session,
+  })
+  post(i, e, handoff.event)
+  result.published = true
+end
+
 local function open_elsewhere(spec)
   local record = open(i, e, header, spec)
   dispatch(i, e, spec.capability, record)
@@ -119,9 +135,27 @@ local function sleep(timer)
   redis.call('HSETNX', Key.results(i, e), timer.capability, timer.result)
   recipe.awaits, recipe.ready_at = { capability = timer.capability }, nil
   release(route, recipe)
+  publish_demand(recipe, a.recipe.demand)
   move(route, recipe, Where.due, now + timer.delay)
   save(i, e, Recipe, recipe)
   emit(i, e, 'sleeping', timer.capability, { ms = timer.delay })
+end
+
+-- Overlay what results require of the job, once, and give the recipe route back with its new demand. By another
+-- revision nothing is accepted: the directives lie beside their results, for the next replay to find.
+local function yield()
+  if recipe.revision == a.recipe.revision then
+    local key = Key.execution(i, e)
+    local checkpoints = readable(redis.call('HGET', key, 'checkpoints')) or {}
+    for capability, hash in pairs(a.recipe.checkpoints) do checkpoints[capability] = hash end
+    redis.call('HSET', key, 'checkpoints', cmsgpack.pack(checkpoints), 'job_needs', a.recipe.job_needs)
+    publish_demand(recipe, a.recipe.demand)
+    recipe.candidates, recipe.avoid, recipe.handed_off = a.recipe.candidates, nil, a.recipe.handoff.allocation
+    if a.recipe.handoff.mismatches[1] then recipe.avoid = { [a.queue] = true } end
+    hand_off(Recipe)
+  end
+  recipe.awaits, recipe.ready_at = nil, nil
+  dispatch(i, e, Recipe, recipe)
 end
 
 local function finish_recipe(status, fields)
@@ -141,10 +175,17 @@ local actions = {
   end,
   suspend = function()
     if a.recipe.timer then return sleep(a.recipe.timer) end
-    if a.recipe.open then open_elsewhere(a.recipe.open) end
-    if a.recipe.group then open_group(a.recipe.group) end
+    if a.recipe.open then
+      open_elsewhere(a.recipe.open)
+      hand_off(a.recipe.open.capability)
+    end
+    if a.recipe.group then
+      open_group(a.recipe.group)
+      hand_off(a.recipe.group.capability)
+    end
     wait_for_tasks(a.recipe.awaits)
   end,
+  yield = yield,
   complete = function()
     finish_recipe(Execution.completed, { recipe_status = Capability.completed, result = a.recipe.result })
   end,
