@@ -50,3 +50,26 @@ def test_what_follows_a_suspension_runs_where_it_is_met(site: Site) -> None:
     assert handle.result(1) == ["first", "second"]
     assert ran == ["first", "second"]
     assert site.record(handle)["revision"] == 2
+
+
+def test_a_recipe_that_was_never_published_accepts_a_suspension(site: Site) -> None:
+    """Its first demand is that of the yield, and placement looks at it."""
+
+    @task
+    def first(ctx: TaskContext) -> None:
+        ctx.suspend(Needs(memory="4Gi"))
+
+    @recipe
+    def steps(run: Run) -> str:
+        run.call(first)
+        return "done"
+
+    small = site.slot(first, steps, allocation=SMALL)
+    handle = site.run(steps)
+    site.edit_record(handle, demand=None, revision=None)
+    small.drain()
+    assert site.record(handle)["where"] == "environment"
+
+    site.slot(first, steps, allocation=BIG).drain()
+    assert handle.result(1) == "done"
+    assert site.record(handle)["revision"] == 1

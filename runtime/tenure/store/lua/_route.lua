@@ -115,6 +115,8 @@ end
 -- Publish a demand, if it is another one than before: the next revision of it.
 local function publish_demand(record, demand)
   if not demand or record.demand == demand then return end
+  -- Nobody has placed it by a demand that is its first.
+  if not record.demand then record.candidates = nil end
   record.demand, record.revision = demand, (record.revision or 0) + 1
 end
 

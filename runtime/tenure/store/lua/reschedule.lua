@@ -36,8 +36,6 @@ emit(a.instance, a.execution, 'handoff', a.capability, {
 if a.handoff then record.handed_off = a.handoff.allocation end
 if a.demand and not record.demand then
   publish_demand(record, a.demand)
-  -- Nobody has placed it by this demand yet.
-  record.candidates = nil
   post(a.instance, a.execution, a.handoff.event)
 end
 if a.block then

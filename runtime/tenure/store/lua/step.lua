@@ -144,7 +144,7 @@ end
 -- Overlay what results require of the job, once, and give the recipe route back with its new demand. By another
 -- revision nothing is accepted: the directives lie beside their results, for the next replay to find.
 local function yield()
-  if recipe.revision == a.recipe.revision then
+  if (recipe.revision or 0) == a.recipe.revision then
     local key = Key.execution(i, e)
     local checkpoints = readable(redis.call('HGET', key, 'checkpoints')) or {}
     for capability, hash in pairs(a.recipe.checkpoints) do checkpoints[capability] = hash end
