@@ -21,6 +21,7 @@ from tenure.model.status import SessionState
 from tenure.settings import Settings
 from tenure.store.answers import ANSWERS
 from tenure.wiring import open_store
+from tests.posting import post
 from tests.proxy import LossyProxy
 from tests.store.facade import facade
 from tests.store.stage import Stage
@@ -199,6 +200,11 @@ def forget(stage: Stage) -> None:
     stage.store.duties.forget(stage.lead(), "default/e", age=timedelta(seconds=1))
 
 
+def deliver(stage: Stage) -> None:
+    event_id = post(stage.store)
+    stage.store.duties.remove_event(stage.lead(), event_id)
+
+
 SCENES: dict[str, Callable[[Stage], None]] = {
     scene.__name__: scene
     for scene in (
@@ -230,6 +236,7 @@ SCENES: dict[str, Callable[[Stage], None]] = {
             save,
             delete,
             forget,
+            deliver,
         ),
     )
 }
@@ -248,6 +255,7 @@ SECOND = {
     "top_up": {"answer": "topped_up", "count": 0},
     "repair": {"answer": "checked", "repaired": []},
     "forget": {"answer": "kept"},
+    "deliver": {"answer": "gone"},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from tenure.settings import Settings
 from tenure.store.answers import ANSWERS
 from tenure.store.connection import connect
 from tenure.store.keys import FAMILIES
+from tenure.store.outbox import OutboxEvent
 from tenure.store.scripts import FOLDER, NAMES, header_of
 from tenure.store.sessions import Renewed
 from tenure.wiring import open_store
 from tests.invariants import broken
+from tests.posting import kept, post
 from tests.store.stage import Stage
 
 LUA = {Path(str(file)).stem: file.read_text() for file in FOLDER.iterdir() if file.name.endswith(".lua")}
@@ -130,6 +133,20 @@ def full(namespace: str, tmp_path: Path) -> Iterator[Stage]:
         open_store(server.url, namespace=namespace, settings=Settings(), test_clock=True) as store,
     ):
         yield Stage(store, client)
+
+
+def test_a_full_server_gets_room_by_a_delivery(full: Stage) -> None:
+    leader, refused, accepted = full.lead(), post(full.store), post(full.store)
+    [event, _] = full.store.duties.due_events(limit=2)
+    assert isinstance(event, OutboxEvent)
+    fill_up(full)
+
+    full.store.duties.defer_event(
+        leader, event, reason="no", delay=timedelta(seconds=1), age=timedelta(days=1)
+    )
+    full.store.duties.remove_event(leader, accepted)
+
+    assert list(kept(full.store)) == [refused]
 
 
 def fill_up(stage: Stage) -> None:

@@ -178,6 +178,15 @@ class ForgetAnswer(StrEnum):
     NOT_LEADER = "not_leader"
 
 
+class DeliverAnswer(StrEnum):
+    REMOVED = "removed"
+    DEFERRED = "deferred"
+    DROPPED = "dropped"
+    GONE = "gone"
+    UNREADABLE = "unreadable"
+    NOT_LEADER = "not_leader"
+
+
 #: One entry per `.lua` file that is a script.
 ANSWERS: dict[str, type[StrEnum]] = {
     "start": StartAnswer,
@@ -205,4 +214,5 @@ ANSWERS: dict[str, type[StrEnum]] = {
     "save": SaveAnswer,
     "delete": DeleteAnswer,
     "forget": ForgetAnswer,
+    "deliver": DeliverAnswer,
 }

@@ -13,9 +13,10 @@ from typing import Any
 import redis
 import redis.exceptions as failures
 
-from tenure.errors import Malformed
+from tenure.errors import Malformed, StoreFull
 from tenure.model.status import SessionState
 from tenure.store.answers import (
+    DeliverAnswer,
     DueAnswer,
     EvictAnswer,
     ForgetAnswer,
@@ -28,6 +29,7 @@ from tenure.store.answers import (
 )
 from tenure.store.connection import reaching
 from tenure.store.keys import Keys, split_member
+from tenure.store.outbox import OutboxEvent, UnreadableEvent, read_event
 from tenure.store.scripts import Scripts
 
 Candidates = Sequence[tuple[str, int]]
@@ -98,12 +100,23 @@ class DutyStore:
         with reaching():
             return self._client.blpop([self._keys("nudge")], timeout=timeout.total_seconds()) is not None
 
+    def nudge(self) -> None:
+        """Wake the leading scheduler from a wait for it."""
+        with reaching(), self._client.pipeline() as pipe:
+            pipe.lpush(self._keys("nudge"), 1)
+            pipe.ltrim(self._keys("nudge"), 0, 0)
+            try:
+                pipe.execute()
+            except failures.OutOfMemoryError as error:
+                raise StoreFull("the server's memory limit is reached; the scheduler is not woken") from error
+
     def page(
         self, index: str, *, limit: int, after: int = 0, due: bool = False, age: timedelta = timedelta(0)
     ) -> list[str]:
         """Members of an index, oldest first; with `due`, those that came due `age` ago by the store's clock.
 
-        `index` is one of leased, due, sessions, environment, blocked, live, deadlines, terminal.
+        `index` is one of leased, due, sessions, environment, blocked, live, deadlines, terminal,
+        outbox.
         """
         reply = self._scripts.call(
             "scan", {"index": index, "limit": limit, "after": after, "due": due or None, "age": _ms(age)}
@@ -183,6 +196,38 @@ class DutyStore:
         """Retire a session whose lease lapsed."""
         arguments = {"leader": leader, "session": session, "state": SessionState.GONE.value}
         return RetireAnswer(self._leading("retire", f"session {session}", arguments)["answer"])
+
+    def due_events(self, *, limit: int) -> list[OutboxEvent | UnreadableEvent]:
+        """Events of the outbox that are to be delivered now, those that are due for the longest first."""
+        ids = self.page("outbox", limit=limit, due=True)
+        if not ids:
+            return []
+        with reaching():
+            stored: Any = self._client.hmget(self._keys("outbox_event"), ids)
+        return [read_event(one, raw) for one, raw in zip(ids, stored, strict=True)]
+
+    def remove_event(self, leader: int, event_id: str) -> DeliverAnswer:
+        """Forget an event that was accepted, or that nobody is to have."""
+        return self._deliver(leader, event_id)
+
+    def defer_event(
+        self, leader: int, event: OutboxEvent, *, reason: str, delay: timedelta, age: timedelta
+    ) -> DeliverAnswer:
+        """Note a failed delivery: the event is due again after `delay`, or dropped if older than `age`."""
+        return self._deliver(
+            leader, event.id, failed=reason, tries=event.tries, delay=_ms(delay), age=_ms(age)
+        )
+
+    def set_event_aside(self, leader: int, event: UnreadableEvent) -> DeliverAnswer:
+        """Let an event that cannot be read be due no more. Raises SetAside, unless there is none."""
+        return self._deliver(leader, event.id, why=event.why, unreadable=True)
+
+    def _deliver(
+        self, leader: int, event_id: str, *, why: str | None = None, **arguments: Any
+    ) -> DeliverAnswer:
+        subject = f"event {event_id} of the outbox" + (f" ({why})" if why else "")
+        reply = self._leading("deliver", subject, {"leader": leader, "id": event_id, **arguments})
+        return DeliverAnswer(reply["answer"])
 
     def _leading(self, name: str, subject: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -33,6 +33,7 @@ class KeyFamily:
 
 _RETENTION = "with its execution, when retention deletes it"
 _FOREVER = "never; one per namespace, of bounded size"
+_DELIVERY = "when each is accepted, or dropped as too old"
 _GARBAGE = "by expiry, a day after its last use"
 
 FAMILIES: dict[str, KeyFamily] = {
@@ -114,10 +115,6 @@ FAMILIES: dict[str, KeyFamily] = {
         "{ns}:queue:{queue}:idle", "set", "slot lives with nothing to do", "with their lives"
     ),
     "unplaced": KeyFamily("{ns}:unplaced", "set", "parked routes that placement has not looked at", _FOREVER),
-    # Environment events on their way to the provisioner.
-    "outbox": KeyFamily("{ns}:outbox", "zset", "events by when they are due for delivery, ms", _FOREVER),
-    "outbox_event": KeyFamily("{ns}:outbox:events", "hash", "event id to the event", "when it is delivered"),
-    "outbox_sequence": KeyFamily("{ns}:outbox:sequence", "string", "last event number", _FOREVER),
     # Slot lives: what each holds, and its last request with the answer it got.
     "life": KeyFamily("{ns}:life:{life}", "hash", "last request, its answer, whether closed", _GARBAGE),
     "life_routes": KeyFamily(
@@ -128,6 +125,10 @@ FAMILIES: dict[str, KeyFamily] = {
     "server": KeyFamily("{ns}:server", "hash", "the server's run id and since when", _FOREVER),
     "shortage": KeyFamily("{ns}:shortage", "hash", "queue to tickets missing at the last sweep", _FOREVER),
     "nudge": KeyFamily("{ns}:nudge", "list", "wakes the leading scheduler, at most one entry", _FOREVER),
+    # The outbox: events for a provisioner. One that cannot be read leaves the first and stays in the second.
+    "outbox": KeyFamily("{ns}:outbox", "zset", "events by the time they are to be delivered, ms", _DELIVERY),
+    "outbox_event": KeyFamily("{ns}:outbox:events", "hash", "event id to the event", _DELIVERY),
+    "outbox_sequence": KeyFamily("{ns}:outbox:last", "string", "last event id", _FOREVER),
     # Notification and the test clock.
     "feed": KeyFamily("{ns}:feed", "stream", "which execution has new events, capped", _FOREVER),
     "clock": KeyFamily(

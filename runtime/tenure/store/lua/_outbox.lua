@@ -1,12 +1,23 @@
--- The outbox: environment events that the scheduler delivers to the provisioner, at least once.
+-- The outbox: events for somebody outside, who is told of each at least once.
 --
--- `body` is a text of the sender's that no script reads.
+-- Other scripts call `post`; what goes on after that is deliver.lua's. A body is JSON, made and read by Python.
+--
+-- uses      _now
 
+local function put(id, event, due)
+  redis.call('HSET', Key.outbox_event(), id, cmsgpack.pack(event))
+  redis.call('ZADD', Key.outbox(), due, id)
+end
+
+-- Post an event in the same step as what it tells of, and wake the scheduler. Returns the event's id.
+--
+-- Ids only grow, over a failover too, as long as primaries' clocks agree within it: who is told goes by them.
 local function post(instance, execution, body)
-  local id = string.format('%.0f', redis.call('INCR', Key.outbox_sequence()))
-  redis.call('HSET', Key.outbox_event(), id,
-    cmsgpack.pack({ at = now, instance = instance, execution = execution, body = body }))
-  redis.call('ZADD', Key.outbox(), now, id)
+  local last = tonumber(redis.call('GET', Key.outbox_sequence()) or '0')
+  local id = string.format('%.0f', math.max(last + 1, now_us))
+  redis.call('SET', Key.outbox_sequence(), id)
+  put(id, { at = now, instance = instance, execution = execution, body = body }, now)
   redis.call('LPUSH', Key.nudge(), 1)
   redis.call('LTRIM', Key.nudge(), 0, 0)
+  return id
 end

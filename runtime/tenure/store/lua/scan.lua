@@ -2,7 +2,7 @@
 --
 -- flags     no-writes
 -- uses      _now
--- keys      leased due sessions environment blocked live deadlines terminal
+-- keys      leased due sessions environment blocked live deadlines terminal outbox
 -- args      index: name of a key family without ids, limit, after: entries to pass by, due: only past their score
 --           age: ms they must be past it
 -- returns   "page" with entries: members, oldest first
