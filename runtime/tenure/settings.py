@@ -35,6 +35,8 @@ class Settings:
     grace: timedelta = timedelta(seconds=10)
     #: How long a terminal execution is kept.
     retention: timedelta = timedelta(days=7)
+    #: How long a provisioner may take over one event before it is stopped, and told again later.
+    hook: timedelta = timedelta(seconds=30)
     #: The longest a slot runs one chain, or one RQ job, before it gives way.
     chain: timedelta = timedelta(minutes=1)
     #: Slots a capability or recipe may kill before it fails with its causes of death.
