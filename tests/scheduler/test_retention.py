@@ -18,11 +18,13 @@ from tenure.store.duties import NotLeader
 from tenure.store.keys import FAMILIES, KeyFamily
 from tenure.wiring import open_store
 from tenure_scheduler.duties.due import DueWork
+from tenure_scheduler.duties.outbox import OutboxDelivery
 from tenure_scheduler.duties.placement import ParkedWork
 from tenure_scheduler.duties.retention import Retention
 from tests import samples
 from tests.harness import working_slot
 from tests.invariants import broken
+from tests.posting import post
 from tests.scheduler.own_server import OwnServer
 from tests.scheduler.world import INSTANCE, World
 
@@ -193,9 +195,14 @@ def lost_and_taken_over(world: World, client: Client, slot: Driver) -> None:
     working_slot(world.store, samples.DEFINITIONS, session="s2", life="l2").drain()
 
 
+def posted(world: World, client: Client, slot: Driver) -> None:
+    """Its event outlives it until somebody has accepted it."""
+    post(world.store, execution=client.start(samples.squares, 1).id)
+
+
 KINDS = [
     *(completed, mapped, failed, failed_in_a_map, retried),
-    *(cancelled_while_parked, delayed_and_cancelled, lost_and_taken_over),
+    *(cancelled_while_parked, delayed_and_cancelled, lost_and_taken_over, posted),
 ]
 
 
@@ -220,6 +227,7 @@ def test_no_key_is_left_but_those_that_never_end_or_expire(
 
     while retention.run_once(leader).more:
         pass
+    OutboxDelivery(duties=world.store.duties, courier=None, settings=KEPT).run_once(leader)
 
     assert leaks(world) == []
 
