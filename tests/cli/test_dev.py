@@ -15,6 +15,8 @@ import pytest
 from tenure import Client, Run, recipe
 from tenure.cli.dev.sources import Sources
 from tenure.embedded import EmbeddedServer
+from tenure.wiring import open_store
+from tests.posting import post
 from tests.waiting import wait_until
 
 CODE = """
@@ -155,6 +157,25 @@ def test_code_that_cannot_be_loaded_at_first_is_waited_for(folder: Path, begin: 
     dev.write(CODE.format(word="one"))
     dev.until("worker", "registered")
     dev.end(signal.SIGTERM, 0)
+
+
+def test_its_scheduler_is_given_the_provisioner(folder: Path, begin: Callable[..., Dev]) -> None:
+    (folder / "hook").write_text("#!/bin/sh\ncat > told\n")
+    (folder / "hook").chmod(0o755)
+    dev = begin("--no-dashboard", "--provisioner", "./hook")
+    dev.until("scheduler", "leads")
+    with EmbeddedServer.attach(folder / ".tenure") as server, open_store(server.url) as store:
+        event_id = post(store)
+        dev.until("scheduler", f"event {event_id} is delivered")
+    assert event_id in (folder / "told").read_text()
+    dev.end(signal.SIGINT, 0)
+
+
+def test_a_provisioner_that_cannot_be_one_ends_it(begin: Callable[..., Dev]) -> None:
+    dev = begin("--no-dashboard", "--provisioner", "no-such-command-anywhere")
+    assert dev.popen.wait(LIMIT) != 0
+    wait_until(lambda: dev.printed("scheduler", "no command 'no-such-command-anywhere'"), 5, "it says why")
+    wait_until(dev.gone, 10, "no process is left")
 
 
 def test_without_reloading_code_that_cannot_be_loaded_is_a_usage_error(

@@ -38,6 +38,13 @@ from tenure.wiring import open_store
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=9181, show_default=True, help="The dashboard's."
 )
+@click.option(
+    "--provisioner",
+    metavar="COMMAND|URL",
+    envvar="TENURE_PROVISIONER",
+    show_envvar=True,
+    help="Who is told when an execution needs another worker, as `tenure scheduler` has it.",
+)
 @click.option("--no-dashboard", is_flag=True, help="Without the dashboard.")
 @click.option("--no-reload", is_flag=True, help="Keep the code as it is now.")
 @pass_target
@@ -49,6 +56,7 @@ def dev(
     slots: int,
     allocation: str | None,
     port: int,
+    provisioner: str | None,
     no_dashboard: bool,
     no_reload: bool,
 ) -> None:
@@ -64,6 +72,7 @@ def dev(
     worker += [part for module in modules for part in ("--import", module)]
     if allocation is not None:
         worker += ["--allocation", str(Allocation.parse(allocation))]
+    scheduler = ["scheduler"] if provisioner is None else ["scheduler", f"--provisioner={provisioner}"]
     lines = Lines()
     with Interruptions() as interruptions:
         try:
@@ -73,6 +82,7 @@ def dev(
                 lines.say("dev", f"server {without_password(url)}, namespace {target.namespace}")
                 with Development(
                     modules=modules,
+                    scheduler=scheduler,
                     worker=worker,
                     dashboard=None if no_dashboard else _dashboard(port, lines),
                     reload=not no_reload,

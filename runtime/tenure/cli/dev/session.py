@@ -58,6 +58,7 @@ class Development:
         self,
         *,
         modules: Sequence[str],
+        scheduler: Sequence[str],
         worker: Sequence[str],
         dashboard: Sequence[str] | None,
         reload: bool,
@@ -74,7 +75,7 @@ class Development:
         self._patience_seconds = drain.total_seconds() + _FAREWELL_SECONDS
         with interruptions.held():
             self._group = Group()
-        self._scheduler = self._service("scheduler", ["scheduler"])
+        self._scheduler = self._service("scheduler", scheduler)
         self._worker = self._service("worker", worker)
         self._dashboard = None if dashboard is None else self._service("dashboard", dashboard)
         self._sources: Sources | None = None
