@@ -17,10 +17,14 @@ from tenure.cli.doctor import server as hosts
 from tenure.cli.doctor.findings import Finding, Level
 from tenure.engine.driver import Driver
 from tenure.errors import Unconfirmed
-from tenure.store.checkup import Backlog, IndexReading, NamespaceReading, ServerReading
+from tenure.store.checkup import Backlog, IndexReading, NamespaceReading, OutboxReading, ServerReading
 from tenure.store.connection import connect
+from tenure.store.duties import Leading, SetAside
+from tenure.store.outbox import OutboxEvent, UnreadableEvent
+from tenure.wiring import Store
 from tests import samples
 from tests.cli.conftest import Ended, Tenure
+from tests.posting import damage, post
 from tests.processes import Site
 from tests.servers import RestartableServer
 
@@ -75,6 +79,45 @@ def test_unknown_outcomes_are_named(tenure: Tenure, client: Client, slot: Driver
     found = checks(tenure.here("doctor", "--json"))
     assert found["unknown outcomes"]["is"] == "warning"
     assert handle.id in found["unknown outcomes"]["advice"]
+
+
+def test_events_that_no_provisioner_accepts_are_told_with_the_reason(tenure: Tenure, store: Store) -> None:
+    """Posted by a clock that is behind, which is how an event gets old at once."""
+    client: Any = store.client
+    post(store)
+    assert "1 event on the way" in checks(tenure.here("doctor", "--json"))["outbox"]["found"]
+
+    client.set(store.keys("clock"), -2 * MINUTE)
+    event_id = post(store)
+    client.delete(store.keys("clock"))
+    found = checks(tenure.here("doctor", "--json"))["outbox"]
+    assert found["is"] == "warning"
+    assert found["found"].startswith("2 events for the provisioner not delivered, the first for 2 m")
+    assert "start a scheduler" in found["advice"]
+
+    duties, second = store.duties, timedelta(seconds=1)
+    leading = duties.lead("test", lease=5 * second, grace=second)
+    assert isinstance(leading, Leading)
+    [event] = [e for e in duties.due_events(limit=2) if isinstance(e, OutboxEvent) and e.id == event_id]
+    duties.defer_event(leading.token, event, reason="quota exceeded", delay=second, age=MINUTE * second)
+    found = checks(tenure.here("doctor", "--json"))["outbox"]
+    assert found["found"].endswith(": quota exceeded")
+    assert "`tenure scheduler --provisioner`" in found["advice"]
+
+
+def test_events_that_cannot_be_read_are_counted(tenure: Tenure, store: Store) -> None:
+    leading = store.duties.lead("test", lease=timedelta(seconds=5), grace=timedelta(seconds=1))
+    assert isinstance(leading, Leading)
+    damage(store, post(store))
+    [unreadable] = store.duties.due_events(limit=2)
+    assert isinstance(unreadable, UnreadableEvent)
+    with pytest.raises(SetAside):
+        store.duties.set_event_aside(leading.token, unreadable)
+    found = checks(tenure.here("doctor", "--json"))["outbox"]
+    assert (found["is"], found["found"]) == (
+        "warning",
+        "1 event for the provisioner cannot be read, and set aside",
+    )
 
 
 def test_an_unreachable_server_is_the_only_finding(tmp_path: Path) -> None:
@@ -175,6 +218,7 @@ def reading(**changes: Any) -> dict[str, Finding]:
         "leased": 1,
         **dict.fromkeys(("environment", "unknown", "blocked", "lapsed"), nothing),
         "backlogs": [],
+        "outbox": OutboxReading(count=0),
         "last_event_at": now,
     }
     ages = {name: now - value for name, value in changes.items() if name in ("last_event_at", "leads_until")}
@@ -186,6 +230,11 @@ def backlog(*, sessions: int = 1, idle: int = 0, waiting: int = 1, tickets: int 
     return Backlog(
         queue="q", sessions=sessions, idle=idle, waiting=waiting, tickets=tickets, next_since=since
     )
+
+
+def outbox(age: int, *, reason: str | None = None, set_aside: int = 0) -> OutboxReading:
+    since = int(time.time() * 1000) - age
+    return OutboxReading(count=1, since=since, reason=reason, set_aside=set_aside)
 
 
 def entry(age: int) -> IndexReading:
@@ -208,6 +257,11 @@ def entry(age: int) -> IndexReading:
         ("tickets", Level.WARNING, reading(backlogs=[backlog(tickets=0)])),
         ("tickets", Level.OK, reading(backlogs=[backlog(tickets=50)])),
         ("tickets", Level.WARNING, reading(backlogs=[backlog(tickets=500)])),
+        ("outbox", Level.OK, reading()),
+        ("outbox", Level.OK, reading(outbox=outbox(1000, reason="no"))),
+        ("outbox", Level.WARNING, reading(outbox=outbox(2 * MINUTE))),
+        ("outbox", Level.WARNING, reading(outbox=outbox(2 * MINUTE, reason="no"))),
+        ("outbox", Level.WARNING, reading(outbox=outbox(1000, set_aside=1))),
         ("movement", Level.OK, reading(backlogs=[backlog(age=2 * MINUTE, idle=1)])),
         ("movement", Level.OK, reading(backlogs=[backlog(idle=1)], last_event_at=2 * MINUTE)),
         (

@@ -19,8 +19,11 @@ from tenure.errors import UnsuitableServer
 from tenure.model.status import RouteIndex
 from tenure.store.connection import reaching
 from tenure.store.keys import Keys
+from tenure.store.outbox import OutboxEvent, read_event
 
 _PROBES: Final = 5
+#: Events of the outbox that are looked at; what is due first is seldom much younger than the rest.
+_EVENTS: Final = 1000
 #: A priority band in the score of a waiting route, as `_route.lua` has it; what is left is its ready time.
 _BAND: Final = 2**41
 
@@ -64,6 +67,17 @@ class IndexReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxReading:
+    """Events that are to be delivered; `since` is when the oldest was posted, `reason` why it last failed."""
+
+    count: int
+    since: int | None = None
+    reason: str | None = None
+    #: Those that cannot be read, and are not tried.
+    set_aside: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceReading:
     """Times are ms of the server's clock."""
 
@@ -80,6 +94,7 @@ class NamespaceReading:
     leased: int
     #: Lapsed leases, with the first to lapse.
     lapsed: IndexReading
+    outbox: OutboxReading
     #: When anything last happened to any execution.
     last_event_at: int | None
 
@@ -142,6 +157,7 @@ def examine_namespace(client: redis.Redis, keys: Keys) -> NamespaceReading:
         blocked=_index(client, keys, RouteIndex.BLOCKED),
         leased=leased,
         lapsed=_entry(lapsed, first if lapsed else []),
+        outbox=_outbox(client, keys),
         last_event_at=int(feed[0][0].split(b"-")[0]) if feed else None,
     )
 
@@ -184,6 +200,23 @@ def _backlog(client: redis.Redis, keys: Keys, queue: str) -> Backlog:
         waiting=waiting,
         tickets=tickets,
         next_since=int(first[0][1]) % _BAND if first else None,
+    )
+
+
+def _outbox(client: redis.Redis, keys: Keys) -> OutboxReading:
+    with client.pipeline() as pipe:
+        pipe.zcard(keys("outbox"))
+        pipe.hlen(keys("outbox_event"))
+        pipe.zrange(keys("outbox"), 0, _EVENTS - 1)
+        count, stored, ids = pipe.execute()
+    raws: Any = client.hmget(keys("outbox_event"), ids) if ids else []
+    events = [read_event(one.decode(), raw) for one, raw in zip(ids, raws, strict=True)]
+    oldest = min((e for e in events if isinstance(e, OutboxEvent)), key=lambda e: e.at, default=None)
+    return OutboxReading(
+        count=count,
+        since=None if oldest is None else int(oldest.at.timestamp() * 1000),
+        reason=None if oldest is None else oldest.reason,
+        set_aside=max(0, stored - count),
     )
 
 

@@ -15,13 +15,16 @@ from tenure.store.sessions import SessionFacts
 
 #: Ready work that is this old while nothing at all happens does not just wait for its turn.
 STUCK_AFTER: Final = timedelta(minutes=1)
+#: A provisioner that is at all well has accepted an event within this.
+_UNDELIVERED_AFTER: Final = timedelta(minutes=1)
 #: The scheduler takes over and retires within this of a lapse.
 _TAKEOVER: Final = timedelta(seconds=10)
 
 
 def examine(reading: NamespaceReading, sessions: Sequence[SessionFacts], namespace: str) -> Iterator[Finding]:
     """Every finding about a namespace."""
-    if not (reading.live or reading.ended or reading.backlogs or sessions or reading.leader):
+    is_used = reading.live or reading.ended or reading.outbox.count
+    if not (is_used or reading.backlogs or sessions or reading.leader):
         yield Finding.warning(
             "namespace",
             f"{namespace} is empty: nothing was ever started here, and no worker or scheduler has come",
@@ -39,6 +42,7 @@ def examine(reading: NamespaceReading, sessions: Sequence[SessionFacts], namespa
     yield _blocked(reading)
     yield _lapsed(reading)
     yield _tickets(reading.backlogs)
+    yield _outbox(reading)
     yield _movement(reading)
 
 
@@ -150,6 +154,31 @@ def _tickets(backlogs: Sequence[Backlog]) -> Finding:
             "nothing: slots take them and find no work",
         )
     return Finding.ok("tickets", "as many as there is work")
+
+
+def _outbox(reading: NamespaceReading) -> Finding:
+    outbox = reading.outbox
+    age = timedelta(0) if outbox.since is None else _ms(max(0, reading.now - outbox.since))
+    if age > _UNDELIVERED_AFTER:
+        found = (
+            f"{amount(outbox.count, 'event')} for the provisioner not delivered, the first for {roughly(age)}"
+        )
+        if outbox.reason is None:
+            return Finding.warning("outbox", found, "start a scheduler, or look into its log")
+        return Finding.warning(
+            "outbox",
+            f"{found}: {outbox.reason}",
+            "mend what `tenure scheduler --provisioner` names; it is told again within 5 minutes",
+        )
+    if outbox.set_aside:
+        return Finding.warning(
+            "outbox",
+            f"{amount(outbox.set_aside, 'event')} for the provisioner cannot be read, and set aside",
+            "the scheduler's log says what is wrong with each; tell the provisioner yourself",
+        )
+    if outbox.count:
+        return Finding.ok("outbox", f"{amount(outbox.count, 'event')} on the way to the provisioner")
+    return Finding.ok("outbox", "no event waits for the provisioner")
 
 
 def _movement(reading: NamespaceReading) -> Finding:
