@@ -97,7 +97,8 @@ class Site:
         ):
             assert record is not None
             _, execution, capability = split_member(member)
-            candidates = placement.candidates(view, *wanted_by(execution, capability, record, recipe=code))
+            wanted = wanted_by(execution, capability, record, recipe=code)
+            candidates = placement.candidates(view, wanted.needs, wanted.code)
             duties.place(leader, member, candidates, registry=view.revision)
 
     def queue(self, *definitions: Definition, allocation: Allocation | None = None, pool: str = "p") -> str:

@@ -24,6 +24,7 @@ from typing import Any, Final
 from tenure.engine.admission import GuardedTask
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.handoff import ENVIRONMENT_REQUIRED, HandoffEvent
+from tenure.engine.placement import Code
 from tenure.engine.presence import Phase, Presence, Unwatched
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand, read_needs
@@ -87,6 +88,7 @@ class Admission:
             instance=lease.instance,
             execution=lease.execution,
             capability=lease.capability,
+            code=str(Code(recipe=lease.code) if lease.is_recipe else Code(task=lease.task)),
             demand=demand,
             allocation=self.allocation,
             mismatches=lacks,

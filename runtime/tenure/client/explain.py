@@ -140,10 +140,10 @@ def _verdicts(
     stored: StoredExecution, capability: str, record: Any, view: RegistryView
 ) -> tuple[Sequence[Verdict], str]:
     try:
-        needs, code = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
+        wanted = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
     except Malformed as error:
         return [], f"malformed: {error}"
-    return Placement.verdicts(view, needs, code), str(needs)
+    return Placement.verdicts(view, wanted.needs, wanted.code), str(wanted.needs)
 
 
 def _due(record: Any) -> str:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.placement import Code
+from tenure.engine.placement import Code, Wanted
+from tenure.engine.shortage import unmet
 from tenure.errors import ExecutionExists, InvalidInput, UnknownRecipe
 from tenure.model.data import encode, input_hash
 from tenure.model.demand import Demand, write_needs
@@ -19,6 +20,7 @@ from tenure.model.names import check_execution_id
 from tenure.model.needs import Needs
 from tenure.store.answers import StartAnswer
 from tenure.store.executions import NewExecution
+from tenure.store.keys import RECIPE
 from tenure.wiring import Store
 
 LOWEST, DEFAULT, HIGHEST = 0, 5, 9
@@ -137,13 +139,27 @@ class Starter:
         )
 
     def _send(self, new: Sequence[NewExecution]) -> list[StartAnswer]:
-        placement, code = self._store.placement, Code(recipe=self._recipe.key)
+        placement, wanted = self._store.placement, Wanted(self._demand, Code(recipe=self._recipe.key))
         answers = [StartAnswer.STALE] * len(new)
         # Stale: a session came or went between placement and parking, so look again.
         while stale := [n for n, answer in enumerate(answers) if answer is StartAnswer.STALE]:
             view = placement.view()
-            candidates = placement.candidates(view, self._demand.effective, code)
-            sent = [replace(new[n], candidates=candidates, registry=view.revision) for n in stale]
+            candidates = placement.candidates(view, wanted.needs, wanted.code)
+            # One event for all of them, since they want the same: it names the first.
+            shortage = (
+                None
+                if candidates
+                else unmet(
+                    view,
+                    wanted,
+                    instance=self._instance,
+                    execution=new[stale[0]].execution,
+                    capability=RECIPE,
+                )
+            )
+            sent = [
+                replace(new[n], candidates=candidates, registry=view.revision, unmet=shortage) for n in stale
+            ]
             for n, answer in zip(stale, self._store.executions.start_many(sent), strict=True):
                 answers[n] = answer
         return answers

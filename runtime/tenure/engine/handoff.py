@@ -25,6 +25,8 @@ class HandoffEvent:
     instance: str
     execution: str
     capability: str
+    #: What a slot must have loaded for it: `task NAME` or `recipe NAME@VERSION`.
+    code: str
     demand: Demand
     #: What the slot that handed off truly has.
     allocation: Allocation
@@ -45,6 +47,7 @@ class HandoffEvent:
             "instance": self.instance,
             "execution": self.execution,
             "capability": self.capability,
+            "code": self.code,
             "demand": self.demand.effective.to_data(),
             "sources": {name: layer.value for name, layer in self.demand.sources().items()},
             "allocation": self.allocation.to_data(),

@@ -235,7 +235,7 @@ class LiveFrame(Frame):
     def _hand_off(
         self, opened: Mapping[str, Any], call: Call, demand: Demand, lacks: Sequence[Mismatch]
     ) -> NoReturn:
-        event = self._event(call.capability, demand, lacks)
+        event = self._event(call.capability, Code(task=call.task), demand, lacks)
         self.steps.suspend({**opened, "awaits": _awaits(call)}, handoff=event)
 
     def _suspend(self, directives: Mapping[str, str]) -> NoReturn:
@@ -254,14 +254,15 @@ class LiveFrame(Frame):
                 "demand": demand.published,
                 "candidates": self._candidates(demand, self._code),
             },
-            handoff=self._event(RECIPE, demand, lacks),
+            handoff=self._event(RECIPE, self._code, demand, lacks),
         )
 
-    def _event(self, capability: str, demand: Demand, lacks: Sequence[Mismatch]) -> HandoffEvent:
+    def _event(self, capability: str, code: Code, demand: Demand, lacks: Sequence[Mismatch]) -> HandoffEvent:
         return HandoffEvent(
             instance=self.instance,
             execution=self.execution,
             capability=capability,
+            code=str(code),
             demand=demand,
             allocation=self._bench.admission.allocation,
             mismatches=tuple(lacks),

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tenure.model.demand import Demand
 from tenure.model.fit import Mismatch, compare, surplus
-from tenure.model.needs import NO_NEEDS, Needs
+from tenure.model.needs import Needs
 from tenure.store.executions import Record, demand_of
 from tenure.store.keys import RECIPE
 from tenure.store.sessions import Catalogue, QueueFacts, RegistryView, Sessions
@@ -37,8 +38,13 @@ class Code:
 class Wanted(NamedTuple):
     """What decides where a route may go; what is equal here has equal candidates."""
 
-    needs: Needs
+    demand: Demand
     code: Code
+
+    @property
+    def needs(self) -> Needs:
+        """What all layers of the demand come to."""
+        return self.demand.effective
 
 
 def wanted_by(execution: str, capability: str, record: Record, *, recipe: str) -> Wanted:
@@ -51,12 +57,12 @@ def wanted_by(execution: str, capability: str, record: Record, *, recipe: str) -
         Malformed: its demand, or its task, cannot be read.
     """
     if capability != RECIPE:
-        needs = demand_of(execution, capability, record).effective
-        return Wanted(needs, Code(task=str(record.get("task"))))
+        demand = demand_of(execution, capability, record)
+        return Wanted(demand, Code(task=str(record.get("task"))))
     code = Code(recipe=recipe)
     if "demand" not in record:
-        return Wanted(NO_NEEDS, code)
-    return Wanted(demand_of(execution, capability, record).unscoped.effective, code)
+        return Wanted(Demand(), code)
+    return Wanted(demand_of(execution, capability, record).unscoped, code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,10 +168,27 @@ class DutyStore:
             )
         return answer
 
-    def place(self, leader: int, route: str, candidates: Candidates, *, registry: int) -> PlaceAnswer:
-        """Place a parked route among `candidates`, computed from `registry`."""
-        arguments = {"leader": leader, "route": route, "candidates": [list(c) for c in candidates]}
-        return PlaceAnswer(self._leading("place", route, {**arguments, "registry": registry})["answer"])
+    def place(
+        self,
+        leader: int,
+        route: str,
+        candidates: Candidates,
+        *,
+        registry: int,
+        unmet: tuple[str, str] | None = None,
+    ) -> PlaceAnswer:
+        """Place a parked route among `candidates`, computed from `registry`.
+
+        `unmet`: the name of its demand, and the event that is posted once if nobody meets it.
+        """
+        arguments = {
+            "leader": leader,
+            "route": route,
+            "candidates": [list(c) for c in candidates],
+            "registry": registry,
+            "unmet": None if unmet is None else list(unmet),
+        }
+        return PlaceAnswer(self._leading("place", route, arguments)["answer"])
 
     def evict(self, leader: int, queue: str, *, limit: int) -> Evicted | None:
         """Return waiting routes of a queue to placement; None if it has a session."""

@@ -44,6 +44,8 @@ class NewExecution:
     candidates: Sequence[tuple[str, int]]
     registry: int
     crash_limit: int
+    #: The name of its demand and an event, if by that registry nobody meets it.
+    unmet: tuple[str, str] | None = None
     #: ms before it may begin, or ms of the store's clock at which it may
     delay: int | None = None
     at: int | None = None
@@ -153,6 +155,7 @@ class Executions:
             "candidates": [list(c) for c in new.candidates],
             "crash_limit": new.crash_limit,
             "registry": new.registry,
+            "unmet": None if new.unmet is None else list(new.unmet),
             "delay": new.delay,
             "at": new.at,
             "deadline": new.deadline,

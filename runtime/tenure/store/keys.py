@@ -129,6 +129,12 @@ FAMILIES: dict[str, KeyFamily] = {
     "outbox": KeyFamily("{ns}:outbox", "zset", "events by the time they are to be delivered, ms", _DELIVERY),
     "outbox_event": KeyFamily("{ns}:outbox:events", "hash", "event id to the event", _DELIVERY),
     "outbox_sequence": KeyFamily("{ns}:outbox:last", "string", "last event id", _FOREVER),
+    "unmet": KeyFamily(
+        "{ns}:unmet",
+        "hash",
+        "demands that nobody meets, told of since sessions changed",
+        "when sessions change",
+    ),
     # Notification and the test clock.
     "feed": KeyFamily("{ns}:feed", "stream", "which execution has new events, capped", _FOREVER),
     "clock": KeyFamily(

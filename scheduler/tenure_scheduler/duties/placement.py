@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tenure.engine.placement import Placement, Wanted, wanted_by
+from tenure.engine.shortage import unmet
 from tenure.errors import Malformed
 from tenure.store.answers import PlaceAnswer
 from tenure.store.duties import DutyStore
@@ -163,8 +164,15 @@ class _Page:
         if wanted and keep_parked and not candidates:
             self.parked += 1
             return
+        lacking = wanted if not candidates else None
         try:
-            answer = self._duties.place(self._leader, route, candidates, registry=self._view.revision)
+            answer = self._duties.place(
+                self._leader,
+                route,
+                candidates,
+                registry=self._view.revision,
+                unmet=None if lacking is None else self._unmet(route, lacking),
+            )
         except Malformed as error:
             self._complain(route, error)
             return
@@ -176,6 +184,10 @@ class _Page:
         if wanted not in self._candidates:
             self._candidates[wanted] = Placement.candidates(self._view, wanted.needs, wanted.code)
         return self._candidates[wanted]
+
+    def _unmet(self, route: str, wanted: Wanted) -> tuple[str, str]:
+        instance, execution, capability = split_member(route)
+        return unmet(self._view, wanted, instance=instance, execution=execution, capability=capability)
 
     def _complain(self, route: str, error: Malformed) -> None:
         self._complaints.about(error)

@@ -1,7 +1,8 @@
 -- Place a parked or a blocked route anew, or leave it parked, computed against a revision of the session registry.
 --
--- uses      _now _event _ticket _route _leader
+-- uses      _now _event _ticket _route _leader _outbox
 -- args      leader: token, route, candidates, registry: revision, cap
+--           unmet: {name of the demand, event}, if by that registry nobody meets it
 -- returns   "placed" with queue; "parked"; "stale": sessions changed meanwhile; "not_waiting";
 --           "unreadable": set aside with its bytes; "not_leader"
 
@@ -19,6 +20,7 @@ record.candidates = a.candidates
 if not choose(record) then
   save(instance, execution, capability, record)
   redis.call('SREM', Key.unplaced(), a.route)
+  post_unmet(instance, execution, a.unmet)
   return reply('parked')
 end
 record.error = nil

@@ -1,10 +1,11 @@
 -- Create an execution with its recipe route, once.
 --
--- uses      _now _event _ticket _route
+-- uses      _now _event _ticket _route _outbox
 -- args      instance, execution, nonce: of this request        header: flat list of header fields
 --           input_hash, recipe, band, params, candidates, crash_limit, cap: events kept
 --           demand: of the recipe route, if it is known here
 --           registry: revision the candidates were computed from
+--           unmet: {name of the demand, event}, if by that registry nobody meets it
 --           delay: ms, or at: ms of the store's clock, before it may begin    deadline: ms after which it fails
 -- returns   "created"; "exists": the same input; "conflict": another recipe or input;
 --           "deleted": a tombstone; "stale": nobody can admit it, by an older registry. Nothing is written then.
@@ -45,6 +46,7 @@ elseif nobody then
   -- Placed by the registry as it is, so there is nothing to look at before that changes.
   record.ready_at = now
   park(member(a.instance, a.execution, Recipe), record)
+  post_unmet(a.instance, a.execution, a.unmet)
   save(a.instance, a.execution, Recipe, record)
 else
   dispatch(a.instance, a.execution, Recipe, record)
