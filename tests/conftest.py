@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from tenure.embedded import EmbeddedServer
 from tenure.store.connection import connect
 from tests.processes import Site
+
+# The same examples each time, and none judged by how long a busy machine takes: what fails here fails again.
+settings.register_profile(
+    "everyday", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("everyday")
 
 
 @pytest.fixture(scope="session")
