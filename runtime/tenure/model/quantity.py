@@ -2,7 +2,8 @@
 
 Nothing is ever rounded: what cannot be kept exactly is an error, so what is compared is what was written. A
 float stands for the text Python shows for it, which is what its author typed (0.1 is a tenth).
-Source of the grammar: Kubernetes `resource.Quantity`; of the refusals: the design's section 5.
+Source of the grammar: Kubernetes `resource.Quantity`, though that rounds below a billionth and caps at 63
+bits; of the refusals: the design's section 5. A count may also be a ratio, for what no decimal says exactly.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tenure.errors import InvalidQuantity
+from tenure.model.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +37,12 @@ _SUFFIXES: Final[Mapping[str, Fraction]] = MappingProxyType(
     }
 )
 _TEXT: Final = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]{1,4})|(?P<suffix>[A-Za-z]{0,2}))"
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))"
 )
 _RATIO: Final = re.compile(r"([0-9]+)/([0-9]+)")
 _LONGEST_TEXT: Final = 64
-# Far beyond what fits 63 bits either way; reading 1e9999 must not build a number of ten thousand digits.
+# 1e9999 must not build a number of ten thousand digits. Whatever digits the longest text has room for, with
+# an exponent of this size they are far beyond 63 bits: what is cut down to it is refused all the same.
 _LARGEST_EXPONENT: Final = 100
 
 
@@ -55,7 +58,7 @@ def parse_bytes(value: Quantity, *, name: str, zero: bool = False) -> int:
 
 def parse_count(value: Quantity, *, name: str, zero: bool = False) -> Fraction:
     """Read a count, whole or fractional. Raises `InvalidQuantity`; `zero` allows none at all."""
-    return _bounded(_read(value, name, COUNT), value, name, COUNT, zero=zero)
+    return _bounded(_read(value, name, COUNT, ratio=True), value, name, COUNT, zero=zero)
 
 
 def format_cpu(millicores: int) -> str:
@@ -79,12 +82,17 @@ def format_count(count: Fraction) -> str:
     return str(count)
 
 
-def _read(value: Quantity, name: str, accepted: str) -> Fraction:
+def _read(value: Quantity, name: str, accepted: str, *, ratio: bool = False) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | str | float | Decimal | Fraction):
         raise _refusal(value, name, "is no quantity", accepted)
     if isinstance(value, int | Fraction):
         return Fraction(value)
-    number = _read_text(str(value).strip())
+    text = str(value)
+    if len(text) > _LONGEST_TEXT:
+        raise _refusal(value, name, "is too long", accepted)
+    number = _read_text(text)
+    if number is None and ratio:
+        number = _read_ratio(text)
     if number is None:
         raise _refusal(value, name, "is no quantity", accepted)
     return number
@@ -92,11 +100,6 @@ def _read(value: Quantity, name: str, accepted: str) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _read_text(text: str) -> Fraction | None:
-    if len(text) > _LONGEST_TEXT:
-        return None
-    if ratio := _RATIO.fullmatch(text):
-        numerator, denominator = int(ratio[1]), int(ratio[2])
-        return Fraction(numerator, denominator) if denominator else None
     match = _TEXT.fullmatch(text)
     if match is None or (match["suffix"] or "") not in _SUFFIXES:
         return None
@@ -105,10 +108,16 @@ def _read_text(text: str) -> Fraction | None:
     return Fraction(match["number"]) * Fraction(10) ** exponent * _SUFFIXES[match["suffix"] or ""]
 
 
+def _read_ratio(text: str) -> Fraction | None:
+    match = _RATIO.fullmatch(text)
+    return Fraction(int(match[1]), int(match[2])) if match and int(match[2]) else None
+
+
 def _whole(number: Fraction, value: Quantity, name: str, accepted: str, *, zero: bool) -> int:
+    number = _bounded(number, value, name, accepted, zero=zero)
     if number.denominator != 1:
         raise _refusal(value, name, "would have to be rounded", accepted)
-    return int(_bounded(number, value, name, accepted, zero=zero))
+    return int(number)
 
 
 def _bounded(number: Fraction, value: Quantity, name: str, accepted: str, *, zero: bool) -> Fraction:
@@ -116,13 +125,13 @@ def _bounded(number: Fraction, value: Quantity, name: str, accepted: str, *, zer
         raise _refusal(value, name, "is negative", accepted)
     if number == 0 and not zero:
         raise _refusal(value, name, "is zero; leave out what is not needed, or", accepted)
-    if number.numerator > LARGEST:
+    if number > LARGEST:
         raise _refusal(value, name, "is too large", accepted)
-    if number.denominator > LARGEST:
+    if max(number.numerator, number.denominator) > LARGEST:
         raise _refusal(value, name, "would have to be rounded", accepted)
     return number
 
 
 def _refusal(value: object, name: str, why: str, accepted: str) -> InvalidQuantity:
     joint = " " if why.endswith("or") else "; "
-    return InvalidQuantity(f"{name}: {value!r} {why}{joint}{accepted}")
+    return InvalidQuantity(f"{name}: {shown(value)} {why}{joint}{accepted}")
