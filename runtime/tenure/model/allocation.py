@@ -12,8 +12,9 @@ from typing import ClassVar, Final, Self
 
 from tenure.errors import InvalidInput
 from tenure.model.facts import LABEL, RESOURCE, Facts, read_pairs
-from tenure.model.needs import Needs, read_image_reference
+from tenure.model.needs import DIGEST, Needs, read_image_reference
 from tenure.model.quantity import Quantity
+from tenure.model.shown import shown
 
 PREFIX: Final = "TENURE_ALLOCATION_"
 _VARIABLES: Final[Mapping[str, str]] = {
@@ -29,8 +30,8 @@ _VARIABLES: Final[Mapping[str, str]] = {
 #: Variables with a comma-separated list, for names that no variable can spell.
 _LISTS: Final[Mapping[str, str]] = {"LABELS": LABEL, "RESOURCES": RESOURCE}
 
-_DIGEST: Final = re.compile(r"[a-z0-9+._-]+:[0-9a-f]{32,128}")
-_IMAGE_ID: Final = re.compile(r"[^\s,]+")
+_DIGEST: Final = re.compile(DIGEST)
+_IMAGE_ID: Final = re.compile(r"(?:(?!,)[!-~]){1,512}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,9 @@ class Image:
         for name, pattern in (("manifest_digest", _DIGEST), ("image_id", _IMAGE_ID)):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, str) and pattern.fullmatch(value)):
-                raise InvalidInput(f"image.{name}: {value!r} cannot be read; write it as in 'sha256:0123...'")
+                raise InvalidInput(
+                    f"image.{name}: {shown(value)} cannot be read; write it as in 'sha256:0123...'"
+                )
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -129,9 +132,9 @@ def _read_image(value: object) -> Image | None:
             known = {part.name for part in fields(Image)}
             if unknown := [name for name in value if name not in known]:
                 raise InvalidInput(
-                    f"image.{unknown[0]} is no part of an image; there are {', '.join(sorted(known))}"
+                    f"image: {shown(unknown[0])} is no part of an image; there are {', '.join(sorted(known))}"
                 )
             image = Image(**value)
         case _:
-            raise InvalidInput(f"image: {value!r} is no image; give its reference or its parts")
+            raise InvalidInput(f"image: {shown(value)} is no image; give its reference or its parts")
     return None if image == Image() else image

@@ -24,13 +24,15 @@ from tenure.model.quantity import (
     parse_count,
     parse_cpu,
 )
+from tenure.model.shown import shown
 
 RESOURCE: Final = "resource."
 LABEL: Final = "label."
+_GROUPS: Final[Mapping[str, str]] = {RESOURCE: "resources", LABEL: "label", "image.": "image"}
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_PLATFORM: Final = re.compile(r"[a-z0-9_.-]+/[a-z0-9_.-]+(?:/[a-z0-9_.-]+)?")
+_PLATFORM: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}(?:/[A-Za-z0-9_.-]{1,63}){1,2}")
 _OWN_NAMES: Final = frozenset({"cpu", "memory", "ephemeral_storage", "ephemeral-storage", "gpu"})
 
 
@@ -124,17 +126,21 @@ class Facts:
     def from_data(cls, data: object) -> Self:
         """Read the stored form back.
 
+        An amount may be spelled in any way that means exactly the same. Apart from that, only what `to_data`
+        writes is read: whatever is there must say something, so that nothing damaged reads as fewer facts.
+
         Raises:
             NewerSchema: a property that this version does not know.
-            Malformed: anything else that `to_data` does not write (G17).
+            Malformed: anything else (G17).
         """
         if not isinstance(data, Mapping):
             raise Malformed(f"stored {cls.word} are {type(data).__name__} where a mapping was expected")
-        if unknown := [str(name) for name in data if name not in cls.properties]:
+        if unknown := [name for name in data if name not in cls.properties]:
             raise NewerSchema(
-                f"stored {cls.word} have the unknown property {unknown[0]!r}; they may be of a newer version"
+                f"stored {cls.word} have the unknown property {shown(unknown[0])}; "
+                "they may be of a newer version"
             )
-        if absent := [name for name, value in data.items() if value is None]:
+        if absent := [name for name, value in data.items() if _says_nothing(value)]:
             raise Malformed(f"stored {cls.word} have no value for {absent[0]!r}")
         try:
             return cls(**data)
@@ -184,38 +190,51 @@ def read_pairs(text: str, what: str, example: str) -> dict[str, str]:
         if name in pairs:
             raise InvalidInput(f"{what}: {name!r} is given twice in {text!r}")
         pairs[name] = value
+    if text.strip() and not pairs:
+        raise InvalidInput(f"{what}: {text!r} has nothing but commas; write them as in {example!r}")
     return pairs
+
+
+def _says_nothing(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return not value or any(inner is None for inner in value.values())
+    return value is None
 
 
 def _nest(texts: Mapping[str, str]) -> dict[str, Any]:
     """Turn names of the one-line form into keywords: `label.zone` into `label: {zone: ...}`."""
     data: dict[str, Any] = {}
-    image: dict[str, str] = {}
     for name, text in texts.items():
-        group, dot, member = name.partition(".")
-        if dot and group + dot == RESOURCE:
-            data.setdefault("resources", {})[member] = text
-        elif dot and group + dot == LABEL:
-            data.setdefault("label", {})[member] = text
-        elif group == "image":
-            image[member or "reference"] = text
-        else:
-            data["ephemeral_storage" if name == "ephemeral-storage" else name] = text
-    if image:
-        # Needs know only the reference, and say so when they are given another part.
-        data["image"] = image["reference"] if list(image) == ["reference"] else image
+        keyword, member = _keyword(name)
+        place, key = (data, keyword) if member is None else (data.setdefault(keyword, {}), member)
+        if not isinstance(place, dict) or key in place:
+            raise InvalidInput(f"{name!r}: {keyword!r} is given twice, in two spellings; leave one out")
+        place[key] = text
+    # Needs know only the reference, and say so when they are given another part.
+    if list(data.get("image", ())) == ["reference"]:
+        data["image"] = data["image"]["reference"]
     return data
+
+
+def _keyword(name: str) -> tuple[str, str | None]:
+    """The constructor's keyword for a name of the one-line form, and the member of it, if it is one."""
+    group, dot, member = name.partition(".")
+    if keyword := _GROUPS.get(group + dot):
+        return keyword, member
+    if name == "image":
+        return "image", "reference"
+    return "ephemeral_storage" if name == "ephemeral-storage" else name, None
 
 
 def _members(given: object, what: str, read: Callable[[str, Any], object]) -> Mapping[str, Any]:
     if given is None:
         return MappingProxyType({})
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{what}: {given!r} is no mapping of names to values")
+        raise InvalidInput(f"{what}: {shown(given)} is no mapping of names to values")
     for name in given:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidInput(
-                f"{what}: {name!r} is no name; use letters, digits, '.', '_', '-' and '/', "
+                f"{what}: {shown(name)} is no name; use letters, digits, '.', '_', '-' and '/', "
                 "for example 'example.com/fpga'"
             )
     return MappingProxyType({name: read(name, given[name]) for name in sorted(given)})
@@ -232,14 +251,14 @@ def _label(name: str, value: object) -> str:
     if isinstance(value, str) and _LABEL_VALUE.fullmatch(value):
         return value
     raise InvalidInput(
-        f"{LABEL}{name}: {value!r} is no label value; use at most 63 letters, digits, '.', '_' and '-', "
+        f"{LABEL}{name}: {shown(value)} is no label value; use at most 63 letters, digits, '.', '_' and '-', "
         "for example 'eu-west'"
     )
 
 
 def _platform(value: object) -> str:
-    if isinstance(value, str) and _PLATFORM.fullmatch(value.lower()):
+    if isinstance(value, str) and _PLATFORM.fullmatch(value):
         return value.lower()
     raise InvalidInput(
-        f"platform: {value!r} is no platform; write os/arch or os/arch/variant, as in 'linux/amd64'"
+        f"platform: {shown(value)} is no platform; write os/arch or os/arch/variant, as in 'linux/amd64'"
     )

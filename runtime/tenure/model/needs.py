@@ -11,8 +11,15 @@ from typing import ClassVar, Final
 from tenure.errors import InvalidInput
 from tenure.model.facts import Facts
 from tenure.model.quantity import Quantity
+from tenure.model.shown import shown
 
-_REFERENCE: Final = re.compile(r"[^\s,=@]+(?:@[a-z0-9+._-]+:[0-9a-f]{32,128})?")
+#: A digest of full length: a shorter one would be waited for in vain.
+DIGEST: Final = (
+    r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}"
+    r"|(?!sha[0-9]+:)[a-z0-9+._-]+:[0-9a-f]{32,128})"
+)
+# Printable ASCII, without what the one-line form and the digest are told by.
+_REFERENCE: Final = re.compile(r"(?:(?![,=@])[!-~]){1,512}(?:@" + DIGEST + ")?")
 _BARE_DIGEST: Final = re.compile(r"sha(?:256|384|512):[0-9a-f]{32,128}")
 
 
@@ -85,5 +92,6 @@ def read_image_reference(value: object) -> str:
     if isinstance(value, str) and _REFERENCE.fullmatch(value) and not _BARE_DIGEST.fullmatch(value):
         return value
     raise InvalidInput(
-        f"image: {value!r} is no image reference; write 'host/name:tag', or 'host/name@sha256:...' to pin"
+        f"image: {shown(value)} is no image reference; write 'host/name:tag', "
+        "or 'host/name@sha256:...' to pin"
     )
