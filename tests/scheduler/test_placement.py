@@ -7,8 +7,10 @@ from tenure.engine.placement import Code, Placement
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import SessionState
 from tenure.store.answers import StartAnswer
+from tenure.store.outbox import OutboxEvent
 from tenure.store.sessions import RegistryView
 from tenure_scheduler.duties.placement import ParkedWork
+from tests.posting import waiting
 from tests.scheduler.world import World
 
 
@@ -54,6 +56,24 @@ def test_parked_work_is_placed_when_a_fitting_session_registers(
     assert world.indexes("e") == {queue}
     assert len(world.tickets(queue)) == 1
     assert world.claim(world.slot("large", queue)).execution == "e"
+
+
+def test_waiting_work_that_its_last_session_leaves_is_told_of_as_unmet(
+    world: World, placement: ParkedWork, leader: int
+) -> None:
+    """So a pool that was scaled down to nothing can be brought back."""
+    world.register("large", queue="large", memory="8Gi")
+    for n in range(3):
+        world.start(f"e{n}", memory="8Gi")
+    assert waiting(world.store) == []
+
+    world.store.sessions.retire("large", 1, SessionState.GONE)
+    settle(placement, leader)
+
+    (event,) = world.store.duties.due_events(limit=10)
+    assert isinstance(event, OutboxEvent)
+    assert event.body["kind"] == "awaiting_environment"
+    assert (event.body["code"], event.body["demand"]) == ("recipe book@1", {"memory": "8Gi"})
 
 
 def test_work_that_nobody_has_the_code_for_is_placed_when_somebody_brings_it(
