@@ -114,7 +114,7 @@ def _read_demand(text: str) -> Demand:
     stored = _parse(text)
     if unknown := [name for name in stored if name not in _KNOWN]:
         raise NewerSchema(f"the demand has the unknown layer {unknown[0]!r}; it may be of a newer version")
-    if empty := [name for name, data in stored.items() if data in ({}, None)]:
+    if empty := [name for name, data in stored.items() if data in ({}, None, "")]:
         raise Malformed(f"the demand says nothing under {empty[0]!r}")
     at = stored.pop(_AT, None)
     if at is not None and not isinstance(at, str):
