@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tenure import Allocation, Client
+from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
+from tenure.engine.driver import Driver
 from tenure.model.status import CAPABILITY_MOVES, EXECUTION_MOVES, INVOCATION_MOVES, mermaid
+from tenure.store.outbox import OutboxEvent
+from tenure.wiring import open_store
+from tests.harness import working_slot
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -35,6 +43,41 @@ def test_the_two_commands_on_top_are_targets_of_the_makefile() -> None:
 
 def test_the_example_fits_in_forty_lines() -> None:
     assert len(blocks("python")[0].splitlines()) < 40
+
+
+def test_the_example_of_needs_hands_off_and_suspends_as_the_readme_says(url: str, namespace: str) -> None:
+    """Every task once, each where it fits; and the event is the one that is shown."""
+    shown = json.loads(blocks("json")[0])
+    module: dict[str, Any] = {}
+    exec(blocks("python")[1], module)  # noqa: S102  # our own README
+    definitions = Definitions.of(
+        one for one in module.values() if isinstance(one, (TaskDefinition, RecipeDefinition))
+    )
+    with open_store(url, namespace=namespace) as store:
+
+        def slot(life: str, **facts: Any) -> Driver:
+            allocation = Allocation(**facts)
+            return working_slot(store, definitions, allocation=allocation, session=life, life=life)
+
+        small = slot("small", **shown["allocation"])
+        gpu = slot("gpu", cpu=1, gpu=1, memory="64Gi", platform="linux/amd64")
+        eu = slot("eu", cpu=1, memory="64Gi", label={"zone": "eu"})
+        client = Client(store=store)
+        modest = client.start(module["learn"], "x" * 16, id=shown["execution"])
+        big = client.start(module["learn"], "x" * 24, id="big")
+        for worker in (small, gpu, eu) * 3:
+            worker.drain()
+
+        for handle, path in ((modest, "x" * 16), (big, "x" * 24)):
+            assert handle.result(1) == f"published a model of {path}"
+            ran = [event.capability for event in handle.events() if event.kind == "started"]
+            assert ran == ["0:measure", "1:train", "2:publish"]
+        told = [event.body for event in store.duties.due_events(limit=9) if isinstance(event, OutboxEvent)]
+        body = next(body for body in told if body["execution"] == "book-7")
+        assert {**body, "id": shown["id"], "at": shown["at"], "namespace": shown["namespace"]} == shown
+        suspension = next(body for body in told if body["execution"] == "big")
+        assert suspension["demand"] == {"cpu": "1", "memory": "64Gi"}
+        assert suspension["sources"] == {"cpu": "base", "memory": "job"}
 
 
 @pytest.fixture
