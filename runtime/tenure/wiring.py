@@ -24,6 +24,7 @@ from tenure.store.executions import Executions
 from tenure.store.grants import Holder
 from tenure.store.keys import Keys
 from tenure.store.leases import SlotLeases
+from tenure.store.listing import Listing
 from tenure.store.scripts import Scripts
 from tenure.store.sessions import Sessions
 from tenure.transport import tickets
@@ -45,6 +46,7 @@ class Store:
     keys: Keys
     scripts: Scripts
     executions: Executions
+    listing: Listing
     sessions: Sessions
     duties: DutyStore
     events: Events
@@ -135,6 +137,7 @@ def open_store(
         keys=keys,
         scripts=scripts,
         executions=Executions(client, scripts, keys, events_kept=kept),
+        listing=Listing(client, keys),
         sessions=sessions,
         duties=DutyStore(client, scripts, keys, events_kept=kept),
         events=Events(client, keys),
