@@ -70,7 +70,7 @@ def test_the_input_of_a_recipe_is_checked_before_anything_is_stored(site: Site) 
     with pytest.raises(InvalidInput, match="'m'"):
         site.run(count, 1, m=2)
 
-    assert list(site.store.executions.ids(INSTANCE)) == []
+    assert list(site.store.listing.walk(INSTANCE)) == []
 
 
 def failing_with(site: Site, recipe_: Any, *definitions: Any) -> str:

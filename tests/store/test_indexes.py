@@ -51,8 +51,8 @@ def test_every_route_is_in_exactly_one_index_after_any_step(stage_of: Callable[[
             seen |= {
                 index for index in SIGHTS if stage.client.zcard(f"{stage.store.namespace}:routes:{index}")
             }
-        for execution in stage.store.executions.ids(INSTANCE):
-            seen |= {event.kind for event in stage.events(execution)}
+        for listed in stage.store.listing.walk(INSTANCE):
+            seen |= {event.kind for event in stage.events(listed.execution)}
 
         # Where nothing was lost the scheduler's check finds nothing to repair.
         for live in stage.store.duties.page("live", limit=100):

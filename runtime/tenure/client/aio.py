@@ -15,9 +15,11 @@ from tenure.client.bridge import Bridge
 from tenure.client.client import Client
 from tenure.client.explain import Explanation
 from tenure.client.handle import AWAY_SECONDS, Handle
+from tenure.client.listing import Page
 from tenure.client.starting import DEFAULT
 from tenure.engine.definitions import RecipeDefinition
 from tenure.errors import StoreUnreachable
+from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration
 from tenure.model.names import check_execution_id, check_instance_id
 from tenure.model.needs import Needs
@@ -130,10 +132,42 @@ class AsyncClient:
         return AsyncHandle(self._bridge, self.instance, check_execution_id(id))
 
     async def list(
-        self, *, status: ExecutionStatus | str | None = None, limit: int = 100
+        self,
+        *,
+        status: ExecutionStatus | str | None = None,
+        compatible_with: Allocation | None = None,
+        include_unresolved: bool = False,
+        limit: int = 100,
     ) -> builtins.list[StoredExecution]:
         """The newest executions of this instance; see `Client.list`."""
-        return await self._bridge.call(lambda client: client.list(status=status, limit=limit))
+        return await self._bridge.call(
+            lambda client: client.list(
+                status=status,
+                compatible_with=compatible_with,
+                include_unresolved=include_unresolved,
+                limit=limit,
+            )
+        )
+
+    async def page(
+        self,
+        *,
+        status: ExecutionStatus | str | None = None,
+        compatible_with: Allocation | None = None,
+        include_unresolved: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """Its executions one page at a time; see `Client.page`."""
+        return await self._bridge.call(
+            lambda client: client.page(
+                status=status,
+                compatible_with=compatible_with,
+                include_unresolved=include_unresolved,
+                limit=limit,
+                after=after,
+            )
+        )
 
     async def explain(self, id: str) -> Explanation:  # noqa: A002  # the field's word
         """Why an execution is not moving; see `Client.explain`."""

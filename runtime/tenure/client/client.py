@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from tenure.client.explain import Explanation
 from tenure.client.handle import Handle
+from tenure.client.listing import Page, Selection, read_page
 from tenure.client.starting import DEFAULT, Input, Options, Starter
 from tenure.engine.definitions import RecipeDefinition
-from tenure.errors import InvalidInput
+from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration
 from tenure.model.names import check_execution_id, check_instance_id
 from tenure.model.needs import Needs
@@ -156,17 +157,52 @@ class Client:
         """A handle on an execution of this instance, by id. It is looked up when it is asked something."""
         return Handle(self._store, self.instance, check_execution_id(id))
 
-    def list(self, *, status: ExecutionStatus | str | None = None, limit: int = 100) -> list[StoredExecution]:
-        """The newest executions of this instance, at most `limit`, of one status if given."""
-        wanted = None if status is None else _status(status)
-        found: list[StoredExecution] = []
-        for page in _pages(self._store.executions.ids(self.instance), 50):
-            for stored in self._store.executions.headers(self.instance, page):
-                if wanted is None or stored.status is wanted:
-                    found.append(stored)
-                    if len(found) == limit:
-                        return found
-        return found
+    def list(
+        self,
+        *,
+        status: ExecutionStatus | str | None = None,
+        compatible_with: Allocation | None = None,
+        include_unresolved: bool = False,
+        limit: int = 100,
+    ) -> builtins.list[StoredExecution]:
+        """The newest executions of this instance, at most `limit`, of those asked for.
+
+        Args:
+            status: only those of this status.
+            compatible_with: only those that wait, and of which a slot with this allocation could take
+                something. What needs nothing fits anything; what cannot be read fits nothing.
+            include_unresolved: also those whose needs nobody has published yet.
+
+        Raises:
+            InvalidInput: no status, an allocation without a fact, `include_unresolved` without
+                `compatible_with`, or a limit below 1.
+        """
+        page = self.page(
+            status=status, compatible_with=compatible_with, include_unresolved=include_unresolved, limit=limit
+        )
+        return builtins.list(page.executions)
+
+    def page(
+        self,
+        *,
+        status: ExecutionStatus | str | None = None,
+        compatible_with: Allocation | None = None,
+        include_unresolved: bool = False,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page:
+        """As `list`, one page at a time: the executions, and as `next` what to give as `after` for more.
+
+        Pages neither skip nor repeat an execution, whatever is created, ended or deleted in between. What is
+        created meanwhile comes before the first page, and is not shown.
+
+        Raises:
+            InvalidInput: as `list`, or `after` is none that a page has given.
+        """
+        selection = Selection.of(
+            status=status, compatible_with=compatible_with, include_unresolved=include_unresolved
+        )
+        return read_page(self._store, self.instance, selection, after=after, limit=limit)
 
     def explain(self, id: str) -> Explanation:  # noqa: A002  # the field's word
         """Why an execution is not moving. Raises `ExecutionNotFound`."""
@@ -183,22 +219,3 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _status(text: ExecutionStatus | str) -> ExecutionStatus:
-    try:
-        return ExecutionStatus(text)
-    except ValueError:
-        known = ", ".join(ExecutionStatus)
-        raise InvalidInput(f"{text!r} is no status of an execution; there are {known}") from None
-
-
-def _pages(ids: Iterator[str], size: int) -> Iterator[list[str]]:
-    page: list[str] = []
-    for execution in ids:
-        page.append(execution)
-        if len(page) == size:
-            yield page
-            page = []
-    if page:
-        yield page

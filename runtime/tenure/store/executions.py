@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -250,19 +250,6 @@ class Executions:
         return frozenset(
             name for name, end in zip(leased, deadlines, strict=True) if end is not None and end < now
         )
-
-    def ids(self, instance: str, *, newest_first: bool = True, page: int = 200) -> Iterator[str]:
-        """Ids of the instance's executions, by creation."""
-        key, offset = self._keys("listing", instance), 0
-        while True:
-            with reaching():
-                rows = (self._client.zrevrange if newest_first else self._client.zrange)(
-                    key, offset, offset + page - 1
-                )
-            yield from (row.decode() for row in rows)
-            if len(rows) < page:
-                return
-            offset += page
 
     @reaching()
     def replay_parts(self, instance: str, execution: str) -> tuple[dict[str, Record], dict[str, bytes]]:

@@ -1,0 +1,400 @@
+"""What executions wait for of slots: every status, who asks for what, and what an allocation would meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from tenure import Allocation, Client, Handle, Needs, Run, TaskContext, recipe, task
+from tenure.client.environment import Environment, environment_of
+from tenure.errors import InvalidInput
+from tenure.model.allocation import Image
+from tenure.model.demand import Layer
+from tenure.wiring import open_store
+from tests.engine.site import INSTANCE, Site
+from tests.samples import DEFINITIONS, billing
+
+SMALL, MEDIUM, BIG = Allocation(memory="1Gi"), Allocation(memory="4Gi"), Allocation(memory="16Gi")
+
+
+@task(needs=Needs(memory="8Gi"))
+def crunch(number: int = 1) -> int:
+    return number
+
+
+@task
+def light(number: int = 1) -> int:
+    return number
+
+
+@recipe
+def heavy(run: Run) -> int:
+    return run.call(crunch)
+
+
+@recipe
+def easy(run: Run) -> int:
+    return run.call(light)
+
+
+@recipe(needs=Needs(memory="2Gi"))
+def demanding(run: Run) -> int:
+    return run.call(light)
+
+
+@recipe(needs=Needs(cpu="1", memory="2Gi"))
+def layered(run: Run) -> int:
+    with run.needs(memory="8Gi", platform="linux/amd64"):
+        return run.call(light, needs=Needs(platform="linux/arm64", label={"disk": "ssd"}))
+
+
+@recipe(needs=Needs(memory="2Gi"))
+def sleeper(run: Run) -> int:
+    with run.needs(memory="8Gi"):
+        run.sleep("1h")
+        return run.call(light)
+
+
+@recipe
+def many(run: Run) -> list[int]:
+    return run.map(crunch, range(4))
+
+
+@recipe
+def easy_map(run: Run) -> list[int]:
+    return run.map(light, range(4))
+
+
+TASKS = (crunch, light)
+
+
+@pytest.fixture
+def site(url: str, namespace: str, redis_client: redis.Redis) -> Iterator[Site]:
+    with open_store(url, namespace=namespace, test_clock=True) as store:
+        yield Site(store, redis_client)
+
+
+def seen(handle: Handle) -> Environment:
+    """As a look at the one and as a listing have it, which must be the same."""
+    environment = environment_of(handle.snapshot())
+    (row,) = [one for one in client_of(handle).list() if one.id == handle.id]
+    assert environment_of(row) == environment
+    return environment
+
+
+def client_of(handle: Handle) -> Client:
+    return Client(store=handle._store)
+
+
+def shapes(environment: Environment) -> list[tuple[str, str, str]]:
+    return [(one.demand.capability, one.reason, one.demand.status) for one in environment.routes]
+
+
+def forget_demand(site: Site, handle: Handle) -> None:
+    """As one has it that was started where the recipe's code is not known."""
+    site.edit_record(handle, demand=None, revision=None)
+
+
+def fitting(site: Site, allocation: Allocation, **arguments: Any) -> set[str]:
+    return {one.id for one in site.client.list(compatible_with=allocation, **arguments)}
+
+
+# -- what waits ----------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_nobody_can_take_shows_what_it_needs_and_who_had_too_little(site: Site) -> None:
+    slot = site.slot(*TASKS, heavy, allocation=SMALL)
+    handle = site.run(heavy)
+    slot.drain()
+    environment = seen(handle)
+    assert environment.status == "specified"
+    # The recipe waits for its task, and so it is not itself one that waits for a slot.
+    assert shapes(environment) == [("0:crunch", "awaiting_environment", "specified")]
+    assert environment.to_data()["routes"] == [
+        {
+            "capability": "0:crunch",
+            "reason": "awaiting_environment",
+            "demand": "specified",
+            "needs": {"memory": "8Gi"},
+            "sources": {"memory": "task"},
+            "revision": 1,
+            "handed_off": "memory=1Gi",
+            "demand_error": None,
+        }
+    ]
+
+
+def test_who_is_last_to_ask_for_a_property_is_its_source(site: Site) -> None:
+    slot = site.slot(*TASKS, layered, allocation=Allocation(cpu="1", memory="2Gi", label={"zone": "eu"}))
+    handle = site.run(layered, needs=Needs(label={"zone": "eu"}))
+    (route,) = seen(handle).routes
+    assert route.demand.sources == {"cpu": Layer.BASE, "memory": Layer.BASE, "label.zone": Layer.JOB}
+    slot.drain()
+    (route,) = seen(handle).routes
+    assert route.demand.capability == "0:light"
+    assert route.demand.sources == {
+        "cpu": Layer.BASE,
+        "memory": Layer.SCOPES,
+        "platform": Layer.TASK,
+        "label.disk": Layer.TASK,
+        "label.zone": Layer.JOB,
+    }
+    assert str(route.demand).startswith("cpu=1 (recipe), memory=8Gi (scope), platform=linux/arm64 (task)")
+
+
+def test_a_recipe_shows_what_it_was_started_with(site: Site) -> None:
+    ready, later = site.run(easy), site.run(demanding, delay="1h")
+    assert shapes(seen(ready)) == [("recipe", "awaiting_environment", "unspecified")]
+    assert shapes(seen(later)) == [("recipe", "awaiting_time", "specified")]
+    site.slot(*TASKS, easy)
+    assert shapes(seen(ready)) == [("recipe", "ready", "unspecified")]
+
+
+def test_a_recipe_whose_demand_was_never_published_is_unresolved(site: Site) -> None:
+    handle = site.run(demanding)
+    forget_demand(site, handle)
+    environment = seen(handle)
+    assert environment.status == "unresolved"
+    (route,) = environment.routes
+    assert (route.demand.needs, route.demand.revision) == (None, None)
+
+
+def test_what_suspends_shows_what_it_requires_now(site: Site) -> None:
+    @task
+    def grow(ctx: TaskContext) -> None:
+        ctx.suspend(Needs(memory="8Gi"))
+
+    @recipe(needs=Needs(memory="1Gi"))
+    def growing(run: Run) -> None:
+        run.call(grow)
+        run.call(grow)
+
+    slot = site.slot(grow, growing, allocation=SMALL)
+    handle = site.run(growing)
+    slot.drain()
+    (route,) = seen(handle).routes
+    assert (route.demand.capability, route.demand.revision, route.demand.handed_off) == (
+        "recipe",
+        2,
+        "memory=1Gi",
+    )
+    assert route.demand.sources == {"memory": Layer.JOB}
+
+
+def test_scopes_hold_while_the_recipe_sleeps_in_them_and_are_spent_after(site: Site) -> None:
+    """Once the coordinates that they were published for have a result, nothing goes by them."""
+    slot = site.slot(*TASKS, sleeper, allocation=MEDIUM)
+    handle = site.run(sleeper)
+    slot.drain()
+    environment = seen(handle)
+    assert shapes(environment) == [("recipe", "awaiting_time", "specified")]
+    assert environment.routes[0].demand.sources == {"memory": Layer.SCOPES}
+    assert fitting(site, MEDIUM) == set()
+    assert fitting(site, BIG) == {handle.id}
+
+    site.pass_ms(3_600_001)
+    site.store.duties.make_ready(site.lead(), f"{INSTANCE}/{handle.id}/recipe")
+    (route,) = seen(handle).routes
+    assert route.reason == "ready"
+    assert route.demand.needs == Needs(memory="2Gi")
+    assert route.demand.sources == {"memory": Layer.BASE}
+    assert site.record(handle)["demand"].count("8Gi")
+    assert fitting(site, MEDIUM) == {handle.id}
+
+
+def test_a_look_that_just_missed_the_timer_still_shows_the_scopes(site: Site) -> None:
+    """A listing reads names before records, so a timer may be opened in between."""
+    slot = site.slot(*TASKS, sleeper, allocation=MEDIUM)
+    handle = site.run(sleeper)
+    slot.drain()
+    (timer,) = (name for name, record in handle.snapshot().records.items() if record.get("kind") == "timer")
+    site.redis.srem(site.store.keys("in_flight", INSTANCE, handle.id), timer)
+    (row,) = site.client.list()
+    assert set(row.records) == {"recipe"}
+    assert environment_of(row).routes[0].demand.needs == Needs(memory="8Gi")
+
+
+# -- what cannot be read -------------------------------------------------------------------------------------
+
+MALFORMED = [
+    '{"job":{"memory":"lots"}}',
+    '{"at":7}',
+    "[]",
+    "null",
+    "",
+    "memory=1Gi",
+    0,
+    False,
+    [],
+    b"\xff\xfe",
+]
+NEWER = ['{"job":{"quantum":"2"}}', '{"galaxy":{"memory":"1Gi"}}']
+
+
+@pytest.mark.parametrize(
+    ("demand", "status"),
+    [*((demand, "malformed") for demand in MALFORMED), *((demand, "unsupported") for demand in NEWER)],
+)
+def test_what_cannot_be_read_is_said_and_is_never_no_needs(site: Site, demand: Any, status: str) -> None:
+    """G17: before a slot has met it and after."""
+    handle = site.run(easy)
+    slot = site.slot(*TASKS, easy, allocation=BIG)
+    site.edit_record(handle, demand=demand)
+    for reason in ("ready", "blocked"):
+        environment = seen(handle)
+        assert environment.status == status
+        assert shapes(environment) == [("recipe", reason, status)]
+        assert environment.routes[0].demand.needs is None
+        assert f"execution {handle.id}: the demand of recipe" in str(environment.routes[0].demand.error)
+        assert fitting(site, BIG, include_unresolved=True) == set()
+        assert f"execution {handle.id}: the demand of recipe" in handle.explain().summary
+        slot.drain()
+
+
+def test_a_task_without_a_demand_is_malformed(site: Site) -> None:
+    slot = site.slot(*TASKS, heavy, allocation=SMALL)
+    handle = site.run(heavy)
+    slot.drain()
+    site.edit_record(handle, "0:crunch", demand=None)
+    assert seen(handle).status == "malformed"
+    assert fitting(site, BIG, include_unresolved=True) == set()
+
+
+def test_no_other_route_hides_what_cannot_be_read(site: Site) -> None:
+    """The worst of all routes that wait is what the execution says."""
+    slot = site.slot(*TASKS, many, allocation=SMALL)
+    handle = site.run(many)
+    slot.drain()
+    assert [one.demand.capability for one in seen(handle).routes] == [f"0:crunch:{n}" for n in range(4)]
+    assert fitting(site, BIG) == {handle.id}
+    site.edit_record(handle, "0:crunch:2", demand=NEWER[0])
+    assert seen(handle).status == "unsupported"
+    site.edit_record(handle, "0:crunch:3", demand="[]")
+    environment = seen(handle)
+    assert environment.status == "malformed"
+    assert [one.demand.status for one in environment.routes] == [
+        *("specified", "specified", "unsupported", "malformed")
+    ]
+    assert fitting(site, BIG) == set()
+
+
+# -- what does not wait --------------------------------------------------------------------------------------
+
+
+def test_what_runs_is_in_flight_whatever_else_waits(site: Site) -> None:
+    looks: list[Environment] = []
+
+    @task
+    def look(number: int) -> int:
+        if number == 1:
+            looks.append(seen(site.client.get("looking")))
+            assert fitting(site, BIG, include_unresolved=True) == set()
+        return number
+
+    @recipe
+    def looking(run: Run) -> list[int]:
+        return run.map(look, range(4))
+
+    slot = site.slot(look, looking)
+    handle = site.run(looking, id="looking")
+    slot.drain()
+    assert [look.to_data() for look in looks] == [{"status": "in_flight", "routes": []}]
+    assert handle.result(1) == [0, 1, 2, 3]
+
+
+def test_a_lapsed_lease_is_in_flight_until_it_is_taken_over(site: Site) -> None:
+    handle = site.run(easy)
+    slot = site.slot(*TASKS, easy)
+    slot._bench.leases.claim()
+    assert seen(handle).status == "in_flight"
+    site.redis.zadd(site.store.keys("leased"), {f"{INSTANCE}/{handle.id}/recipe": 1})
+    assert handle.explain().reason == "crash_concern"
+    assert seen(handle).status == "in_flight"
+
+
+def test_a_lost_outcome_is_in_flight(site: Site) -> None:
+    """It may still run, so nothing of it is for another slot."""
+    slot = site.slot(*DEFINITIONS.tasks.values(), *DEFINITIONS.recipes.values())
+    handle = site.run(billing, 3, vanish=True)
+    site.die_in(slot)
+    assert handle.explain().reason == "unknown_outcome"
+    assert seen(handle).to_data() == {"status": "in_flight", "routes": []}
+    assert fitting(site, BIG, include_unresolved=True) == set()
+
+
+def test_what_has_ended_waits_for_nothing(site: Site) -> None:
+    slot = site.slot(*TASKS, easy)
+    done, gone = site.run(easy), site.run(demanding)
+    slot.drain()
+    gone.cancel()
+    for handle in (done, gone):
+        assert seen(handle).to_data() == {"status": "not_waiting", "routes": []}
+    assert fitting(site, BIG, include_unresolved=True) == set()
+
+
+# -- what an allocation would meet ---------------------------------------------------------------------------
+
+
+def run_one_of_each(site: Site) -> None:
+    """Each under the name of what it is; the slot has run what it could."""
+    slot = site.slot(*TASKS, heavy, easy, layered, allocation=Allocation(cpu="1", memory="2Gi"))
+    for recipe_, execution in ((easy, "done"), (heavy, "heavy"), (layered, "layered")):
+        site.run(recipe_, id=execution)
+    slot.drain()
+    site.run(demanding, id="demanding")
+    site.run(sleeper, id="later", delay="1h")
+    site.run(easy_map, id="easy")
+    for execution in ("unresolved", "malformed", "newer"):
+        site.run(demanding, id=execution)
+    forget_demand(site, site.client.get("unresolved"))
+    site.edit_record(site.client.get("malformed"), demand="{")
+    site.edit_record(site.client.get("newer"), demand=NEWER[0])
+
+
+def test_an_allocation_selects_what_it_would_meet(site: Site) -> None:
+    run_one_of_each(site)
+    assert fitting(site, Allocation(memory="1Gi")) == {"easy"}
+    assert fitting(site, Allocation(memory="2Gi")) == {"easy", "demanding", "later"}
+    assert fitting(site, Allocation(memory="16Gi")) == {"easy", "demanding", "later", "heavy"}
+    # Of a fact that is left out nothing is known, and that meets no need.
+    assert fitting(site, Allocation(cpu="64")) == {"easy"}
+    assert fitting(site, Allocation(memory="2Gi"), include_unresolved=True) == {
+        *("easy", "demanding", "later", "unresolved")
+    }
+    whole = Allocation(cpu="1", memory="8Gi", platform="linux/arm64", label={"disk": "ssd"})
+    assert "layered" in fitting(site, whole)
+    other = Allocation(cpu="8", memory="64Gi", platform="linux/amd64", label={"disk": "ssd"})
+    assert "layered" not in fitting(site, other)
+    assert fitting(site, BIG, status="running") == {"heavy"}
+    assert fitting(site, BIG, status="completed") == set()
+
+
+def test_what_is_blocked_fits_nothing(site: Site) -> None:
+    """No allocation frees a recipe that its own code or data has stopped."""
+    slot = site.slot(*TASKS, demanding, allocation=BIG)
+    handle = site.run(demanding)
+    site.redis.hset(site.store.keys("params", INSTANCE, handle.id), "recipe", b"\x02\x80")
+    slot.drain()
+    assert shapes(seen(handle)) == [("recipe", "blocked", "specified")]
+    assert fitting(site, BIG) == set()
+
+
+@pytest.mark.parametrize("allocation", [Allocation(), Allocation(image=Image(image_id="sha256:0a"))])
+def test_an_allocation_without_a_fact_selects_nothing_in_particular(
+    site: Site, allocation: Allocation
+) -> None:
+    with pytest.raises(InvalidInput, match="at least one fact"):
+        site.client.list(compatible_with=allocation)
+
+
+def test_unresolved_ones_are_asked_for_with_an_allocation(site: Site) -> None:
+    with pytest.raises(InvalidInput, match="include_unresolved widens compatible_with"):
+        site.client.list(include_unresolved=True)
+
+
+def test_zero_is_a_fact(site: Site) -> None:
+    site.run(easy, id="easy")
+    assert fitting(site, Allocation(gpu=0)) == {"easy"}
