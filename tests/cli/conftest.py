@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from click.testing import CliRunner
 
 from tenure import Client
 from tenure.cli import cli
 from tenure.engine.driver import Driver
 from tenure.wiring import Store, open_store
+from tests.engine.site import Site
 from tests.harness import working_slot
 from tests.samples import DEFINITIONS
 
@@ -101,6 +103,12 @@ def store(url: str, namespace: str) -> Iterator[Store]:
 @pytest.fixture
 def client(store: Store) -> Client:
     return Client(store=store)
+
+
+@pytest.fixture
+def records(store: Store, redis_client: redis.Redis) -> Site:
+    """The same namespace, for tests that edit what is stored."""
+    return Site(store, redis_client)
 
 
 @pytest.fixture

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
-from tenure import Client
+import pytest
+
+from tenure import Allocation, Client, Needs, Run, recipe, task
+from tenure.engine.definitions import Definitions
 from tenure.engine.driver import Driver
+from tenure.wiring import Store
 from tests.cli.conftest import Tenure
+from tests.engine.site import Site
+from tests.harness import working_slot
 from tests.samples import heavy, heavy_recipe, publish
 
 
@@ -21,6 +27,49 @@ def test_what_a_task_lacks_and_where_it_almost_fits(tenure: Tenure, client: Clie
     assert data["reason"] == "awaiting_environment"
     assert [route["capability"] for route in data["routes"]] == ["0:crunch", "recipe"]
     assert data["routes"][0]["nearest"]
+
+
+def test_who_asks_for_what_is_missing_and_who_had_too_little(
+    tenure: Tenure, client: Client, store: Store
+) -> None:
+    @task
+    def light() -> None: ...
+
+    @recipe
+    def scoped(run: Run) -> None:
+        with run.needs(memory="8Gi"):
+            run.call(light, needs=Needs(label={"zone": "eu"}))
+
+    slot = working_slot(store, Definitions.of([light, scoped]), allocation=Allocation(memory="2Gi"))
+    client.start(scoped, id="big")
+    slot.drain()
+    shown = tenure.here("explain", "big")
+    lacks = "memory: needs 8Gi (scope), has 2Gi; label.zone: needs eu (task), unknown here"
+    assert shown.rows("nearest")[0][1].endswith(lacks)
+    assert lacks in shown.rows("because")[0][1]
+    assert shown.rows("needs") == [["needs", "memory=8Gi (scope), label.zone=eu (task)"]]
+    assert shown.rows("handed off by a slot with") == [["handed off by a slot with", "memory=2Gi"]]
+    route = tenure.here("explain", "big", "--json").data["routes"][0]
+    assert route["needs"] == {"memory": "8Gi", "label": {"zone": "eu"}}
+    assert route["sources"] == {"memory": "scopes", "label.zone": "task"}
+    assert (route["demand"], route["handed_off"]) == ("specified", "memory=2Gi")
+
+
+@pytest.mark.parametrize(
+    ("demand", "words"),
+    [("[]", ("malformed", "`tenure cancel` ends it")), ('{"galaxy":{}}', ("unsupported", "upgrade"))],
+)
+def test_a_demand_that_cannot_be_read_is_why(
+    tenure: Tenure, client: Client, records: Site, demand: str, words: tuple[str, str]
+) -> None:
+    """Not that no worker runs: none would take it."""
+    status, remedy = words
+    records.edit_record(client.start(publish, "Dune", id="dune"), demand=demand)
+    ((_, because),) = tenure.here("explain", "dune").rows("because")
+    assert because.startswith(f"what the recipe demands is {status}: execution dune: the demand of recipe")
+    assert remedy in because
+    assert "no scheduler is leading" not in because
+    assert tenure.here("explain", "dune").rows("needs")[0][1].startswith(status)
 
 
 def test_nobody_is_there(tenure: Tenure, client: Client) -> None:

@@ -72,6 +72,11 @@ def place(capability: Mapping[str, Any]) -> str:
             return str(where)
 
 
+def handed_off(allocation: str | None) -> str:
+    """What the slot had that handed a route off last; empty if none did."""
+    return "" if allocation is None else allocation or "nothing that is known"
+
+
 def amount(count: int, noun: str) -> str:
     """A number of things: "1 item" or "2 items"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

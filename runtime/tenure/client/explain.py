@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tenure.client.environment import EnvironmentStatus, RouteDemand, route_demand
 from tenure.engine.placement import Placement, Verdict, wanted_by
-from tenure.errors import Malformed
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason
-from tenure.store.executions import StoredExecution, moment
+from tenure.store.executions import Record, StoredExecution, moment
 from tenure.store.keys import RECIPE
 from tenure.store.sessions import RegistryView
 
@@ -26,6 +26,9 @@ NEED_A_SCHEDULER = frozenset(
     }
 )
 
+#: Where a route is that does not wait for a slot, so that a demand which cannot be read is not what stops it.
+_SAYS_MORE = frozenset({RouteIndex.LEASED, RouteIndex.BLOCKED, RouteIndex.UNKNOWN})
+
 
 @dataclass(frozen=True, slots=True)
 class RouteExplanation:
@@ -36,7 +39,7 @@ class RouteExplanation:
     since: datetime
     detail: str
     remedy: str
-    needs: str
+    demand: RouteDemand
     nearest: Sequence[str]
 
 
@@ -66,7 +69,7 @@ class Explanation:
                     "since": r.since.isoformat(),
                     "detail": r.detail,
                     "remedy": r.remedy,
-                    "needs": r.needs,
+                    **r.demand.to_data(),
                     "nearest": list(r.nearest),
                 }
                 for r in self.routes
@@ -112,7 +115,7 @@ def _summary(stored: StoredExecution, routes: Sequence[RouteExplanation], *, led
     if routes[0].reason is WaitingReason.AWAITING_TASKS:
         # What the recipe waits for says more than that it waits.
         said += [_sentence(route) for route in routes[1:2]]
-    if not led and any(route.reason in NEED_A_SCHEDULER for route in routes):
+    if not led and any(route.reason in NEED_A_SCHEDULER and not route.demand.error for route in routes):
         said.append("no scheduler is leading, and it takes one to move this: start `tenure scheduler`")
     return "; ".join(said)
 
@@ -122,28 +125,39 @@ def _sentence(route: RouteExplanation) -> str:
 
 
 def _explain_route(
-    stored: StoredExecution, capability: str, record: dict[str, Any] | Any, view: RegistryView
+    stored: StoredExecution, capability: str, record: Record, view: RegistryView
 ) -> RouteExplanation:
-    where = RouteIndex(record["where"])
-    verdicts, needs = _verdicts(stored, capability, record, view)
-    detail, remedy = _words(stored, capability, record, verdicts)
+    where, demand = RouteIndex(record["where"]), route_demand(stored, capability)
+    verdicts = () if demand.error else _verdicts(stored, capability, record, view)
+    detail, remedy = _words(stored, record, verdicts, demand)
     if capability in stored.lapsed:
         detail = f"the lease that session {record.get('session')} had on {capability} has lapsed"
         remedy = "a scheduler takes it over within seconds; start one if none runs"
-    nearest = [_nearest(v) for v in verdicts[:NEAREST]] if where is RouteIndex.ENVIRONMENT else []
-    return RouteExplanation(
-        capability, stored.reason_of(capability), moment(int(record["since"])), detail, remedy, needs, nearest
-    )
+    elif demand.error and where not in _SAYS_MORE:
+        detail, remedy = _unreadable(demand)
+    is_parked = where is RouteIndex.ENVIRONMENT
+    nearest = [_nearest(v, demand) for v in verdicts[:NEAREST]] if is_parked else []
+    since = moment(int(record["since"]))
+    return RouteExplanation(capability, stored.reason_of(capability), since, detail, remedy, demand, nearest)
 
 
 def _verdicts(
-    stored: StoredExecution, capability: str, record: Any, view: RegistryView
-) -> tuple[Sequence[Verdict], str]:
-    try:
-        wanted = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
-    except Malformed as error:
-        return [], f"malformed: {error}"
-    return Placement.verdicts(view, wanted.needs, wanted.code), str(wanted.needs)
+    stored: StoredExecution, capability: str, record: Record, view: RegistryView
+) -> Sequence[Verdict]:
+    wanted = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
+    return Placement.verdicts(view, wanted.needs, wanted.code)
+
+
+def _unreadable(demand: RouteDemand) -> tuple[str, str]:
+    """No worker acts on a demand that it cannot read, so there is none to wait for."""
+    detail = f"what {_subject(demand.capability)} demands is {demand.status}: {demand.error}"
+    if demand.status is EnvironmentStatus.UNSUPPORTED:
+        return detail, "upgrade this process, the workers and the schedulers to the version that wrote it"
+    return detail, "its bytes are kept and nothing runs by them; `tenure cancel` ends it"
+
+
+def _subject(capability: str) -> str:
+    return "the recipe" if capability == RECIPE else capability
 
 
 def _due(record: Any) -> str:
@@ -158,10 +172,11 @@ def _last_failure(stored: StoredExecution, capability: str) -> str:
 
 
 def _words(
-    stored: StoredExecution, capability: str, record: Any, verdicts: Sequence[Verdict]
+    stored: StoredExecution, record: Record, verdicts: Sequence[Verdict], demand: RouteDemand
 ) -> tuple[str, str]:
     """What to say, and what would change it."""
-    subject = "the recipe" if capability == RECIPE else capability
+    capability = demand.capability
+    subject = _subject(capability)
     queue, session = record.get("queue"), record.get("session")
     words: dict[RouteIndex, tuple[str, str]] = {
         RouteIndex.WAITING: (
@@ -179,7 +194,7 @@ def _words(
             f"{subject} is stopped: {record.get('error')}",
             "workers that register with other code are offered it; `tenure cancel` ends it",
         ),
-        RouteIndex.ENVIRONMENT: (f"no worker can take {subject}", _missing(verdicts)),
+        RouteIndex.ENVIRONMENT: (f"no worker can take {subject}", _missing(verdicts, demand)),
         RouteIndex.INPUT: (f"{subject} waits for a signal", "send it"),
         RouteIndex.CHILDREN: (f"{subject} waits for its children", ""),
     }
@@ -191,18 +206,18 @@ def _awaited(record: Any) -> str:
     return str(awaits.get("capability") or f"map {awaits.get('group')}")
 
 
-def _missing(verdicts: Sequence[Verdict]) -> str:
+def _missing(verdicts: Sequence[Verdict], demand: RouteDemand) -> str:
     if not verdicts:
         return "no worker is running; start one with `tenure worker`"
     if any(v.admits for v in verdicts):
         return "one that can has come meanwhile; a scheduler places it within a second"
     if all(v.code_missing for v in verdicts):
         return "no running worker has loaded its code; start one with --import and its module"
-    return f"the nearest: {_nearest(verdicts[0])}"
+    return f"the nearest: {_nearest(verdicts[0], demand)}"
 
 
-def _nearest(verdict: Verdict) -> str:
-    lacks = [str(m) for m in verdict.mismatches]
+def _nearest(verdict: Verdict, demand: RouteDemand) -> str:
+    lacks = [m.asked_by(demand.asked_by(m.property)) for m in verdict.mismatches]
     if verdict.code_missing:
         lacks.insert(0, "its code is not loaded")
     if not verdict.queue.sessions:

@@ -27,8 +27,12 @@ class Mismatch:
     actual: str | None
 
     def __str__(self) -> str:
+        return self.asked_by("")
+
+    def asked_by(self, who: str) -> str:
+        """The mismatch in words, with who asks for the property."""
         has = "unknown here" if self.actual is None else f"has {self.actual}"
-        return f"{self.property}: needs {self.required}, {has}"
+        return f"{self.property}: needs {self.required}{f' ({who})' if who else ''}, {has}"
 
 
 def compare(needs: Needs, allocation: Allocation) -> tuple[Mismatch, ...]:

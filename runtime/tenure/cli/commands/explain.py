@@ -7,7 +7,7 @@ import click
 from tenure.cli.connecting import connect
 from tenure.cli.output import Cell, json_option, named, print_facts, print_json, print_line
 from tenure.cli.target import Target, pass_target
-from tenure.cli.words import amount, when
+from tenure.cli.words import amount, handed_off, when
 from tenure.client.explain import Explanation, RouteExplanation
 
 SHORT = 10
@@ -55,6 +55,7 @@ def _facts(route: RouteExplanation, *, in_summary: bool) -> dict[str, str | Cell
         "since": when(route.since),
         "because": "" if in_summary else route.detail,
         "what helps": "" if in_summary else route.remedy,
-        "needs": route.needs,
+        "needs": str(route.demand),
+        "handed off by a slot with": handed_off(route.demand.handed_off),
         "nearest": "\n".join(route.nearest),
     }
