@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from tenure import Client, Run, Settings, TaskContext, recipe, task
+from tenure import Allocation, Client, Needs, Run, Settings, TaskContext, recipe, task
 from tenure.engine.definitions import Definitions
 from tenure.engine.driver import Driver
 from tenure.errors import Unconfirmed
 from tenure.wiring import Store, open_store
 from tests.cli.conftest import Ended, Tenure
+from tests.engine.site import Site
 from tests.harness import queue_of, working_slot
 from tests.samples import DEFINITIONS, billing, heavy, publish, squares, stumbling
 
@@ -86,8 +87,59 @@ def test_a_place_says_where_a_route_is(tenure: Tenure, client: Client, slot: Dri
     client.start(heavy, id="big", priority=9)
     slot.drain()
     client.start(publish, "Dune", id="dune")
-    assert tenure.here("show", "big").rows("0:crunch") == [["0:crunch", "ready", "1", "environment"]]
+    assert tenure.here("show", "big").rows("0:crunch")[0] == ["0:crunch", "ready", "1", "environment"]
     assert tenure.here("show", "dune").rows("recipe")[1][3].startswith("waiting in ")
+
+
+def test_a_demand_has_its_sources_and_who_handed_it_off(tenure: Tenure, client: Client, store: Store) -> None:
+    allocation = Allocation(memory="2Gi", label={"zone": "eu"})
+    slot = working_slot(store, DEFINITIONS, allocation=allocation)
+    client.start(heavy, id="big", needs=Needs(cpu="2"))
+    slot.drain()
+    assert tenure.here("show", "big").rows("recipe")[-1] == ["recipe", "specified", "1", "cpu=2 (job)"]
+    slot = working_slot(
+        store, DEFINITIONS, allocation=Allocation(cpu="2", memory="2Gi"), session="other", life="l2"
+    )
+    client.start(heavy, id="huge", needs=Needs(cpu="2"))
+    slot.drain()
+    assert tenure.here("show", "huge").rows("0:crunch")[-1] == [
+        *("0:crunch", "specified", "1", "cpu=2 (job), memory=64Gi (task)", "cpu=2,memory=2Gi")
+    ]
+    (one,) = tenure.here("show", "huge", "--json").data["capabilities"]
+    assert one["needs"] == {"cpu": "2", "memory": "64Gi"}
+    assert one["sources"] == {"cpu": "job", "memory": "task"}
+    assert (one["demand"], one["revision"], one["handed_off"]) == ("specified", 1, "cpu=2,memory=2Gi")
+
+
+def test_a_demand_that_cannot_be_read_is_said(
+    tenure: Tenure, client: Client, slot: Driver, records: Site
+) -> None:
+    handle = client.start(publish, "Dune", id="dune")
+    records.edit_record(handle, demand='{"job":{"memory":"lots"}}')
+    shown = tenure.here("show", "dune")
+    assert shown.rows("recipe")[-1][1:3] == ["malformed", "1"]
+    assert "'lots' is no quantity" in shown.rows("recipe")[-1][3]
+    data = tenure.here("show", "dune", "--json").data
+    assert data["environment"]["status"] == data["recipe_route"]["demand"] == "malformed"
+    assert data["recipe_route"]["needs"] is None
+
+
+def test_what_is_no_route_demands_nothing(tenure: Tenure, url: str, namespace: str) -> None:
+    """Recorded values and timers are capabilities as well, and need no slot."""
+
+    @recipe
+    def nap(run: Run) -> None:
+        run.now()
+        run.sleep("1h")
+
+    with open_store(url, namespace=namespace) as store:
+        slot = working_slot(store, Definitions.of([nap]))
+        Client(store=store).start(nap, id="nap")
+        slot.drain()
+    data = tenure.here("show", "nap", "--json").data
+    assert [(one["demand"], one["needs"]) for one in data["capabilities"]] == [(None, None), (None, None)]
+    assert data["recipe_route"]["demand"] == "unspecified"
+    assert "demands" not in tenure.here("show", "nap", "--all").out
 
 
 def test_a_long_map_is_summed_up(tenure: Tenure, client: Client, slot: Driver) -> None:

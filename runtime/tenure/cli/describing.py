@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from tenure.client.environment import environment_of, route_demand
 from tenure.client.starting import HIGHEST
 from tenure.model.status import CapabilityStatus, is_terminal
 from tenure.store.events import Event
@@ -18,6 +19,11 @@ from tenure.store.executions import StoredExecution, moment
 from tenure.store.keys import RECIPE
 
 Data = dict[str, Any]
+
+#: The keys of a demand, for what demands nothing.
+_NO_DEMAND: Final[Data] = dict.fromkeys(
+    ("demand", "needs", "sources", "revision", "handed_off", "demand_error")
+)
 
 #: Statuses in the order they are counted in: what has its outcome, then what is nearest to one.
 _BY_OUTCOME: Final = sorted(
@@ -37,6 +43,7 @@ def header(stored: StoredExecution) -> Data:
         "correlation": stored.correlation,
         "priority": HIGHEST - stored.priority_band,
         "needs": stored.job_needs.to_data(),
+        "environment": environment_of(stored).to_data(),
         "created_at": stored.created_at,
         "started_at": stored.started_at,
         "completed_at": stored.completed_at,
@@ -48,7 +55,7 @@ def execution(stored: StoredExecution, result: Any) -> Data:
     """All of one execution. Its recipe's own route is apart from the capabilities, which are in order."""
     return {
         **header(stored),
-        "recipe_route": capability(RECIPE, stored.records.get(RECIPE, {})),
+        "recipe_route": capability(stored, RECIPE),
         "capabilities": capabilities(stored),
         "maps": [
             {
@@ -67,13 +74,23 @@ def execution(stored: StoredExecution, result: Any) -> Data:
 
 def capabilities(stored: StoredExecution) -> list[Data]:
     """The calls of tasks in the order the recipe made them, the items of a map each for itself."""
-    ordered = sorted(stored.capabilities.items(), key=_order)
-    return [capability(name, record) for name, record in ordered if record.get("size") is None]
+    return [
+        capability(stored, name)
+        for name, record in in_order(stored)
+        if name != RECIPE and record.get("size") is None
+    ]
 
 
-def capability(name: str, record: Mapping[str, Any]) -> Data:
-    """One record."""
+def in_order(stored: StoredExecution) -> list[tuple[str, Mapping[str, Any]]]:
+    """All records in the order of the recipe's calls, its own first."""
+    return sorted(stored.records.items(), key=_order)
+
+
+def capability(stored: StoredExecution, name: str) -> Data:
+    """One record, with its demand as far as it can be read."""
+    record = stored.records.get(name, {})
     progress = record.get("progress")
+    demanded = route_demand(stored, name) if has_demand(name, record) else None
     return {
         "capability": name,
         "task": record.get("task"),
@@ -85,7 +102,7 @@ def capability(name: str, record: Mapping[str, Any]) -> Data:
         "failures": record.get("failures"),
         "crashes": record.get("crashes"),
         "effects": record.get("effects"),
-        "demand": record.get("demand"),
+        **(_NO_DEMAND if demanded is None else demanded.to_data()),
         "where": record.get("where"),
         "queue": record.get("queue"),
         "session": record.get("session"),
@@ -97,6 +114,11 @@ def capability(name: str, record: Mapping[str, Any]) -> Data:
         "error": record.get("error") or record.get("cause"),
         "error_type": record.get("error_type"),
     }
+
+
+def has_demand(name: str, record: Mapping[str, Any]) -> bool:
+    """Whether a record is that of a route: recorded values and timers need no slot, and demand nothing."""
+    return "demand" in record or bool(record.get("where")) or (name == RECIPE and bool(record))
 
 
 def attempt(record: Mapping[str, Any]) -> Data:

@@ -23,7 +23,8 @@ from tenure.cli.output import (
     print_table,
 )
 from tenure.cli.target import Target, pass_target
-from tenure.cli.words import amount, place, progress, took, when
+from tenure.cli.words import amount, handed_off, place, progress, took, when
+from tenure.client.environment import EnvironmentStatus, RouteDemand, route_demand
 from tenure.client.handle import Handle
 from tenure.errors import Malformed
 from tenure.model.needs import Needs
@@ -76,6 +77,7 @@ def _print(stored: StoredExecution, data: Data, *, everything: bool) -> None:
             ["task", "status", "attempt", "where", "progress", "took", "error"],
             _rows(stored, data, everything=everything),
         )
+    _print_demands(stored, everything=everything)
     _print_attempts(data["attempts"], everything=everything)
     if stored.status is ExecutionStatus.COMPLETED:
         _print_result(data["result"], everything=everything)
@@ -138,6 +140,44 @@ def _summary_row(summary: MapSummary) -> list[str | Cell]:
         "",
         one_line(summary.error or "", _ERROR_LENGTH),
     ]
+
+
+def _print_demands(stored: StoredExecution, *, everything: bool) -> None:
+    """What routes demand and who asks for it; of those that have an outcome only if all is asked for."""
+    found = [
+        route_demand(stored, name)
+        for name, record in describing.in_order(stored)
+        if describing.has_demand(name, record) and (everything or record.get("where"))
+    ]
+    told = [
+        one for one in found if one.status is not EnvironmentStatus.UNSPECIFIED or one.handed_off is not None
+    ]
+    if not told:
+        return
+    shown = told if everything else told[:SHORT]
+    print_line()
+    print_table(
+        ["task", "demand", "revision", "needs", "handed off by a slot with"],
+        [
+            [
+                one.capability,
+                named(one.status),
+                str(one.revision or ""),
+                _demanded(one, everything=everything),
+                handed_off(one.handed_off),
+            ]
+            for one in shown
+        ],
+        title="what it demands of slots",
+    )
+    if hidden := len(told) - len(shown):
+        print_line(f"and {amount(hidden, 'more route')}; --all shows them")
+
+
+def _demanded(demand: RouteDemand, *, everything: bool) -> str:
+    if demand.needs is not None:
+        return str(demand)
+    return one_line(demand.error or "", None if everything else _ERROR_LENGTH)
 
 
 def _print_attempts(attempts: list[Data], *, everything: bool) -> None:
