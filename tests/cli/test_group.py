@@ -84,7 +84,7 @@ def test_the_namespace_is_that_of_the_library_and_can_come_from_the_environment(
 def test_an_instance_sees_nothing_of_another(tenure: Tenure, client: Client) -> None:
     client.start(publish, "Dune", id="dune")
     tenure.options += ["--instance", "other"]
-    assert tenure("list", "--json").data == {"executions": []}
+    assert tenure("list", "--json").data == {"executions": [], "next": None}
     assert tenure.here("show", "dune").code == 3
 
 
