@@ -110,7 +110,7 @@ def test_what_an_allocation_would_meet(tenure: Tenure, client: Client, slot: Dri
     ("words", "said"),
     [
         (["--compatible-with", ""], "at least one fact"),
-        (["--compatible-with", " , "], "at least one fact"),
+        (["--compatible-with", " , "], "nothing but commas"),
         (["--compatible-with", "image.image_id=sha256:0a"], "at least one fact"),
         (["--compatible-with", "memory=much"], "'much' is no quantity"),
         (["--compatible-with", "magic=1"], "'magic' is no property"),
