@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Handle, Needs, Run, recipe, task
+from tenure import Handle, Needs, Run, TaskContext, recipe, task
 from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.driver import Driver
 from tenure.engine.handoff import HandoffEvent
@@ -293,3 +293,66 @@ def test_parameters_of_a_task_that_cannot_be_read_stop_its_own_execution_only(si
     big.drain()
     small.drain()
     assert handle.result(1) == 7
+
+
+def test_a_directive_that_cannot_be_read_stops_its_own_execution_only(site: Site) -> None:
+    """G17: no requirement is accepted, and no recipe takes it for an error that it may catch."""
+
+    @task(needs=NEEDS)
+    def heavy(ctx: TaskContext) -> str:
+        ctx.suspend(Needs(memory="2Gi"))
+        return "heavy"
+
+    @recipe
+    def careless(run: Run) -> str:
+        try:
+            return run.call(heavy)
+        except Exception:  # noqa: BLE001  # as careless code does
+            return "went on"
+
+    small = site.slot(heavy, careless, modest, allocation=SMALL)
+    handle = site.run(careless)
+    small.drain()
+    big = site.slot(heavy, careless, allocation=BIG)
+    big.drain()
+    kept = site.record(handle, "0:heavy")["directive"]
+    site.edit_record(handle, "0:heavy", directive='{"memory":"lots"}')
+    other = site.run(modest)
+    small.drain()
+
+    assert other.result(1) == "done"
+    assert site.record(handle)["where"] == "blocked"
+    assert f"execution {handle.id}: the requirements of 0:heavy" in handle.explain().summary
+    assert (handle.snapshot().job_needs, handle.snapshot().checkpoints) == (Needs(), {})
+    assert broken(site.store) == []
+
+    site.edit_record(handle, "0:heavy", directive=kept)
+    site.put_back(handle)
+    small.drain()
+    site.place_parked()
+    big.drain()
+    assert handle.result(1) == "heavy"
+    assert handle.snapshot().job_needs == Needs(memory="2Gi")
+
+
+def test_requirements_that_cannot_be_read_stop_their_own_execution_only(site: Site) -> None:
+    """G17: the slot that meets them goes on with other work."""
+    slot = site.slot(work, modest, allocation=SMALL)
+    handle, other = site.run(modest, needs=Needs(memory="1Gi")), site.run(modest)
+    header = site.store.keys("execution", INSTANCE, handle.id)
+    kept = site.redis.hget(header, "job_needs")
+    assert kept is not None
+    site.redis.hset(header, "job_needs", '{"memory":"lots"}')
+    slot.drain()
+
+    assert other.result(1) == "done"
+    assert site.redis.hget(header, "job_needs") == b'{"memory":"lots"}'
+    site.redis.hset(header, "job_needs", kept)
+    record = site.record(handle)
+    assert (record["where"], record["attempt"], record["crashes"]) == ("blocked", 1, 0)
+    assert f"execution {handle.id}: its requirements" in record["error"]
+    assert broken(site.store) == []
+
+    site.put_back(handle)
+    slot.drain()
+    assert handle.result(1) == "done"

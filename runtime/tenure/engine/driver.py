@@ -112,9 +112,12 @@ class Driver:
                 )
             return bench.admission.accept(grant, base=self._base(grant))
         except Malformed as error:
-            # What cannot be read here can be read nowhere: it stops where it is, with its bytes (G17).
-            bench.leases.reschedule(grant, reason="malformed", block=str(error), mismatches=[str(error)])
+            self._set_aside(grant, error)
             return False
+
+    def _set_aside(self, grant: Grant, error: Malformed) -> None:
+        # What cannot be read here can be read nowhere: it stops where it is, with its bytes (G17).
+        self._bench.leases.reschedule(grant, reason="malformed", block=str(error), mismatches=[str(error)])
 
     def _missing_code(self, grant: Grant) -> str | None:
         if grant.is_recipe:
@@ -130,7 +133,11 @@ class Driver:
         bench = self._bench
         bench.presence.show(Phase.RECIPE, [(grant.route, grant.token, True)])
         definition = bench.workset.recipes[grant.code]
-        frame = self._frame(grant, definition)
+        try:
+            frame = self._frame(grant, definition)
+        except Malformed as error:
+            self._set_aside(grant, error)
+            return Next()
         self._committer.watch(frame)
         try:
             then = self._replay(definition, frame, grant)

@@ -241,7 +241,10 @@ class LiveFrame(Frame):
     def _suspend(self, directives: Mapping[str, str]) -> NoReturn:
         """Accept what results require of the job, and yield; also if this slot would do."""
         where = f"execution {self.execution}: the requirements of"
-        asked = [read_needs(text, where=f"{where} {name}") for name, text in directives.items()]
+        try:
+            asked = [read_needs(text, where=f"{where} {name}") for name, text in directives.items()]
+        except Malformed as error:
+            self._stop(error)
         job = overlay(self.job, *asked)
         demand = Demand(self._base, NO_NEEDS, NO_NEEDS, job)
         lacks = self._bench.admission.compare(demand)
