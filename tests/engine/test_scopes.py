@@ -506,8 +506,8 @@ def test_a_handoff_whose_reply_is_lost_is_reported_by_nobody_and_stands(
     inner, after = noted("inner", ran), noted("after", ran)
 
     @recipe
-    def warm(run: Run) -> None:
-        """Ends at once."""
+    def other(run: Run) -> str:
+        return run.call(after)
 
     @recipe
     def build(run: Run) -> list[str]:
@@ -518,15 +518,21 @@ def test_a_handoff_whose_reply_is_lost_is_reported_by_nobody_and_stands(
                 first = run.call(inner)
         except Exception:  # noqa: BLE001  # as careless code does
             first = "swallowed"
+        finally:
+            # From here on a slot that carries on as the owner could.
+            proxy.lose_replies(0)
         return [first, run.call(after)]
 
     # The server knows all scripts by now, so that what is lost is the reply of one that has run.
-    warmed = site.run(warm)
-    site.slot(warm).drain()
-    assert warmed.status() == "completed"
+    earlier = site.run(other)
+    gone = site.slot(after, other)
+    gone.drain()
+    assert earlier.result(1) == "after"
+    site.retire(gone)
+    ran.clear()
     remote = open_site(proxy.url, resend=timedelta(seconds=0.3))
-    small = remote.slot(inner, after, build, allocation=SMALL, on_handoff=told.append)
-    handle = site.run(build)
+    small = remote.slot(inner, after, build, other, allocation=SMALL, on_handoff=told.append)
+    handle, others = site.run(build, priority=9), [site.run(other), site.run(other)]
     with pytest.raises(Unconfirmed):
         small.drain()
 
@@ -534,12 +540,14 @@ def test_a_handoff_whose_reply_is_lost_is_reported_by_nobody_and_stands(
     assert (ran, told) == ([], [])
     (entry,) = posted(site.store, handle)
     assert (entry["capability"], entry["demand"]) == ("0:inner", {"memory": "4Gi"})
-    proxy.lose_replies(0)
     site.bury(small, charge=None)
-    site.slot(inner, after, build, allocation=MEDIUM, on_handoff=told.append).drain()
-    site.slot(inner, after, build, allocation=SMALL, on_handoff=told.append).drain()
+    medium = site.slot(inner, after, build, other, allocation=MEDIUM, on_handoff=told.append)
+    assert ask_for(medium, handle, "0:inner") == "0:inner"
+    site.slot(inner, after, build, other, allocation=SMALL, on_handoff=told.append).drain()
 
-    assert handle.result(1) == ran == ["inner", "after"]
+    assert handle.result(1) == ["inner", "after"]
+    assert [one.result(1) for one in others] == ["after", "after"]
+    assert sorted(ran) == ["after", "after", "after", "inner"]
     assert told == []
     assert posted(site.store, handle) == [entry]
     assert handle.snapshot().attempts == []
