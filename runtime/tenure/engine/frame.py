@@ -6,6 +6,7 @@ opens it elsewhere or waits for it; a read-only one ends there.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -14,10 +15,10 @@ from typing import Any, NoReturn, assert_never
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.demand import Demands
 from tenure.engine.records import Call, Found, InProgress, New, Recorded, RecordedFailure, Records
-from tenure.errors import Malformed, NonDeterministicRecipe, TaskCancelled, TaskFailed
+from tenure.errors import InvalidInput, Malformed, NonDeterministicRecipe, TaskCancelled, TaskFailed
 from tenure.model.data import decode, input_hash
-from tenure.model.demand import Demand
-from tenure.model.needs import NO_NEEDS, Needs
+from tenure.model.demand import Demand, read_needs
+from tenure.model.needs import NO_NEEDS, Needs, overlay
 from tenure.model.plain import Plain
 
 TIMER = "sleep"
@@ -51,6 +52,7 @@ class Frame(ABC):
         self._checkpoints = dict(checkpoints)
         self._demands = demands
         self._scopes: tuple[Needs, ...] = ()
+        self._thread = threading.get_ident()
 
     # -- what a recipe asks for ------------------------------------------------------------------------------
 
@@ -108,11 +110,16 @@ class Frame(ABC):
         """Leave the innermost scope."""
         self._scopes = self._scopes[:-1]
 
-    # -- what kinds of frames differ in ----------------------------------------------------------------------
-
-    @abstractmethod
     def check_call(self) -> None:
         """Raise unless a call of the recipe may be made now, in this thread."""
+        if threading.get_ident() != self._thread:
+            raise InvalidInput(
+                f"execution {self.execution}: its recipe calls from another thread; "
+                "the order of such calls cannot be replayed, so use run.map for what runs in parallel"
+            )
+        self.check_live()
+
+    # -- what kinds of frames differ in ----------------------------------------------------------------------
 
     @abstractmethod
     def check_live(self) -> None:
@@ -214,6 +221,15 @@ class Frame(ABC):
             self._stop(error)
         if pending:
             self._suspend(pending)
+
+    def _requiring(self, directives: Mapping[str, str]) -> Needs:
+        """The requirements of the job with these directives accepted, in order."""
+        where = f"execution {self.execution}: the requirements of"
+        try:
+            asked = [read_needs(text, where=f"{where} {name}") for name, text in directives.items()]
+        except Malformed as error:
+            self._stop(error)
+        return overlay(self.job, *asked)
 
     def _load(self, task: TaskDefinition[..., Any], payload: bytes, call: Call) -> Any:
         plain = self._decode(payload, call)

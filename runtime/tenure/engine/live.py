@@ -79,10 +79,6 @@ class LiveFrame(Frame):
 
     # -- as the base class asks ------------------------------------------------------------------------------
 
-    def check_call(self) -> None:
-        """Raise unless a call of the recipe may be made now, in this thread."""
-        self.steps.check_call()
-
     def check_live(self) -> None:
         """Raise the signal that ended this frame, if one has."""
         self.steps.check_live()
@@ -240,12 +236,7 @@ class LiveFrame(Frame):
 
     def _suspend(self, directives: Mapping[str, str]) -> NoReturn:
         """Accept what results require of the job, and yield; also if this slot would do."""
-        where = f"execution {self.execution}: the requirements of"
-        try:
-            asked = [read_needs(text, where=f"{where} {name}") for name, text in directives.items()]
-        except Malformed as error:
-            self._stop(error)
-        job = overlay(self.job, *asked)
+        job = self._requiring(directives)
         demand = Demand(self._base, NO_NEEDS, NO_NEEDS, job)
         lacks = self._bench.admission.compare(demand)
         self.steps.suspend(

@@ -17,7 +17,7 @@ from tenure.engine.bench import Bench
 from tenure.engine.handoff import HandoffEvent
 from tenure.engine.presence import Phase
 from tenure.engine.signals import ControlSignal, Leave, Next, Stop
-from tenure.errors import InvalidInput, LeaseLost, StoreUnreachable, Unconfirmed
+from tenure.errors import LeaseLost, StoreUnreachable, Unconfirmed
 from tenure.model.status import CapabilityStatus, InvocationOutcome
 from tenure.store.answers import StepAnswer
 from tenure.store.grants import Grant, StepReply
@@ -38,7 +38,6 @@ class Steps:
         self._grant = grant
         self._token = grant.token
         self._lock = threading.RLock()
-        self._thread = threading.get_ident()
         self._in_hand: dict[str, Any] | None = None
         self._in_hand_since = 0.0
         self._values: list[dict[str, Any]] = []
@@ -52,15 +51,6 @@ class Steps:
         # A recipe that swallowed the signal gets it again at its next call.
         if self.over is not None:
             raise self.over
-
-    def check_call(self) -> None:
-        """Raise unless a call of the recipe may be made now, in this thread."""
-        if threading.get_ident() != self._thread:
-            raise InvalidInput(
-                f"execution {self._grant.execution}: recipe {self._grant.recipe} calls from another thread; "
-                "the order of such calls cannot be replayed, so use run.map for what runs in parallel"
-            )
-        self.check_live()
 
     def count_call(self) -> int:
         """The ordinal of the call that the recipe makes now."""
