@@ -36,6 +36,8 @@ The name says what happened; the message names the execution and says what to do
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 
 class TenureError(Exception):
     """The root: `except TenureError` catches whatever Tenure itself raises."""
@@ -132,15 +134,26 @@ class NonDeterministicRecipe(TenureError):
     """A replay asked for another task or input than was recorded at the same coordinates."""
 
 
+class MissReason(StrEnum):
+    """What a read-only replay has come to."""
+
+    #: A task, a member of a map or a recorded value.
+    TASK_RESULT_MISSING = "task_result_missing"
+    #: The end of the recipe.
+    JOB_RESULT_MISSING = "job_result_missing"
+    #: A timer.
+    AWAIT_NOT_READY = "await_not_ready"
+
+
 class ReplayCacheMiss(TenureError):
     """A read-only replay has come to what is not recorded; it neither runs it nor waits for it (G13)."""
 
-    def __init__(self, execution_id: str, capability: str, reason: str, message: str) -> None:
+    def __init__(self, execution_id: str, capability: str, reason: MissReason, message: str) -> None:
         super().__init__(f"execution {execution_id}: {message}")
         self.execution_id = execution_id
+        self.message = message
         #: Where: the coordinates of the call, or `recipe` for the result of the execution.
         self.capability = capability
-        #: `task_result_missing`, `job_result_missing` or `await_not_ready`.
         self.reason = reason
 
 

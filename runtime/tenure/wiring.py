@@ -25,6 +25,7 @@ from tenure.store.grants import Holder
 from tenure.store.keys import Keys
 from tenure.store.leases import SlotLeases
 from tenure.store.listing import Listing
+from tenure.store.recordings import Recordings
 from tenure.store.scripts import Scripts
 from tenure.store.sessions import Sessions
 from tenure.transport import tickets
@@ -47,6 +48,7 @@ class Store:
     scripts: Scripts
     executions: Executions
     listing: Listing
+    recordings: Recordings
     sessions: Sessions
     duties: DutyStore
     events: Events
@@ -138,6 +140,7 @@ def open_store(
         scripts=scripts,
         executions=Executions(client, scripts, keys, events_kept=kept),
         listing=Listing(client, keys),
+        recordings=Recordings(client, keys),
         sessions=sessions,
         duties=DutyStore(client, scripts, keys, events_kept=kept),
         events=Events(client, keys),

@@ -14,7 +14,8 @@ from tenure.store.keys import RECIPE
 
 Record = Mapping[str, Any]
 
-_REMEDY = "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
+#: What to do about a recipe that has changed.
+REMEDY = "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Records:
         if left is not None:
             raise NonDeterministicRecipe(
                 f"execution {self._execution}: the recipe ended after {ordinals} calls, but call {left}, "
-                f"{self._calls[left]}, is recorded too. {_REMEDY}"
+                f"{self._calls[left]}, is recorded too. {REMEDY}"
             )
 
     def unaccepted(self, directives: Mapping[str, str], checkpoints: Mapping[str, str]) -> dict[str, str]:
@@ -99,7 +100,7 @@ class Records:
             if accepted is not None and accepted != input_hash(directive):
                 raise NonDeterministicRecipe(
                     f"execution {self._execution}: {capability} now suspends for {directive}, but another "
-                    f"requirement was accepted there ({accepted[:12]}). {_REMEDY}"
+                    f"requirement was accepted there ({accepted[:12]}). {REMEDY}"
                 )
         return {name: directive for name, directive in directives.items() if name not in checkpoints}
 
@@ -126,7 +127,7 @@ class Records:
         raise NonDeterministicRecipe(
             f"execution {self._execution}: at call {call.ordinal} the recipe now asks for {call.capability} "
             f"(input {call.hash[:12]}), but {what} is recorded there: {capability} (input {was[1][:12]}). "
-            f"{_REMEDY}"
+            f"{REMEDY}"
         )
 
     def _find_one(self, capability: str, record: Record) -> Found:

@@ -27,6 +27,14 @@ class Leave(ControlSignal):
         self.then = then
 
 
+class ReplayOver(ControlSignal):
+    """A read-only replay ends here, with `error` (G13)."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class Withdraw(ControlSignal):
     """Raised in a task by `ctx.check_cancelled()`: it was asked to stop, and does."""
 

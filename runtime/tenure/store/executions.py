@@ -76,6 +76,8 @@ class StoredExecution:
     checkpoints: Mapping[str, str] = field(default_factory=dict)
     #: Capabilities whose lease has lapsed and is not taken over yet.
     lapsed: frozenset[str] = frozenset()
+    #: When it fails unless it has ended.
+    deadline: datetime | None = None
     #: How it is to end, and why, once nothing stands in the way: {status, fields, at}.
     intent: Record | None = None
 
@@ -322,6 +324,7 @@ def read_stored(
             attempts=[_unpack(raw, where) for raw in attempts],
             job_needs=read_needs(header[b"job_needs"].decode(), where=f"{where}: its requirements"),
             checkpoints=_unpack(header[b"checkpoints"], where) if b"checkpoints" in header else {},
+            deadline=_maybe(header.get(b"deadline")),
             intent=_unpack(header[b"intent"], where) if b"intent" in header else None,
         )
     except (KeyError, ValueError, UnicodeDecodeError) as error:
