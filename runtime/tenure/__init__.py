@@ -9,6 +9,7 @@ from tenure.client.handle import Handle
 from tenure.client.starting import Input
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import recipe, task
+from tenure.engine.replay import Replayed, ReplayedCall
 from tenure.engine.run import Run
 from tenure.errors import (
     ExecutionCancelled,
@@ -17,6 +18,8 @@ from tenure.errors import (
     ExecutionFailed,
     ExecutionNotFound,
     LeaseLost,
+    NonDeterministicRecipe,
+    ReplayCacheMiss,
     StoreUnreachable,
     TaskCancelled,
     TaskFailed,
@@ -62,6 +65,10 @@ __all__ = [
     "LeaseLost",
     "MemoryStore",
     "Needs",
+    "NonDeterministicRecipe",
+    "ReplayCacheMiss",
+    "Replayed",
+    "ReplayedCall",
     "Retry",
     "Run",
     "Scope",

@@ -95,5 +95,5 @@ def test_the_same_id_of_another_instance_is_another_execution(alices: str, store
 
 
 def test_calls_that_are_about_one_are_found() -> None:
-    assert {"get", "cancel", "explain"} <= set(about_one(Client))
+    assert {"get", "cancel", "explain", "replay"} <= set(about_one(Client))
     assert {"status", "wait", "result", "events", "snapshot", "cancel", "explain"} <= set(about_one(Handle))

@@ -18,6 +18,7 @@ from tenure.client.handle import AWAY_SECONDS, Handle
 from tenure.client.listing import Page
 from tenure.client.starting import DEFAULT
 from tenure.engine.definitions import RecipeDefinition
+from tenure.engine.replay import Observer, Replayed
 from tenure.errors import StoreUnreachable
 from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration
@@ -172,6 +173,19 @@ class AsyncClient:
     async def explain(self, id: str) -> Explanation:  # noqa: A002  # the field's word
         """Why an execution is not moving; see `Client.explain`."""
         return await self.get(id).explain()
+
+    async def replay(
+        self,
+        id: str,  # noqa: A002  # the field's word
+        observer: Observer | None = None,
+        *,
+        recipe: RecipeDefinition[Any] | None = None,
+    ) -> Replayed:
+        """Run an execution's recipe over what is recorded, in another thread, which is also the observer's.
+
+        See `Client.replay`.
+        """
+        return await self._bridge.call(lambda client: client.replay(id, observer, recipe=recipe))
 
     async def close(self) -> None:
         """Let the calls that run come to their end, and close the connections."""

@@ -12,8 +12,10 @@ from typing import Any, Self
 from tenure.client.explain import Explanation
 from tenure.client.handle import Handle
 from tenure.client.listing import Page, Selection, read_page
+from tenure.client.replaying import replay_stored
 from tenure.client.starting import DEFAULT, Input, Options, Starter
 from tenure.engine.definitions import RecipeDefinition
+from tenure.engine.replay import Observer, Replayed
 from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration
 from tenure.model.names import check_execution_id, check_instance_id
@@ -207,6 +209,34 @@ class Client:
     def explain(self, id: str) -> Explanation:  # noqa: A002  # the field's word
         """Why an execution is not moving. Raises `ExecutionNotFound`."""
         return self.get(id).explain()
+
+    def replay(
+        self,
+        id: str,  # noqa: A002  # the field's word
+        observer: Observer | None = None,
+        *,
+        recipe: RecipeDefinition[Any] | None = None,
+    ) -> Replayed:
+        """Run an execution's recipe here over what is recorded, read-only (G13).
+
+        No task runs, nothing is written and nothing is waited for; the recipe's own code does run. It ends at
+        the recorded end, which it must come to in the same way, or raises where the record has no more.
+
+        Args:
+            observer: called with each call that is answered from the record, in order. What it raises ends
+                the replay.
+            recipe: the code to replay with; by default the recipe that the execution is pinned to, which must
+                be imported here.
+
+        Raises:
+            ReplayCacheMiss: the replay came to what has no result; where an execution that runs stands.
+            NonDeterministicRecipe: the recipe asks for something else, or ends otherwise, than is recorded.
+            ExecutionNotFound: no execution of this id belongs to the instance.
+            UnknownRecipe: its recipe is not loaded here, or it has none.
+            Malformed: what is stored cannot be read.
+            Exception: what the recipe's own code raises, of an execution that has not ended.
+        """
+        return replay_stored(self._store, self.instance, id, observer, recipe)
 
     def close(self) -> None:
         """Close the connections; an embedded server stops with its last user."""

@@ -33,6 +33,11 @@ R = TypeVar("R")
 AWAY_SECONDS = 0.2
 
 
+def not_found(instance: str, execution: str) -> ExecutionNotFound:
+    """The error for an id that the instance does not have."""
+    return ExecutionNotFound(f"execution {execution} is not known to instance {instance}")
+
+
 class Handle:
     """Names an execution of one instance. Making one does not ask the store anything."""
 
@@ -56,7 +61,7 @@ class Handle:
         """
         stored = self._store.executions.get(self._instance, self.id)
         if stored is None:
-            raise self._unknown()
+            raise not_found(self._instance, self.id)
         return stored
 
     def status(self) -> ExecutionStatus:
@@ -114,7 +119,7 @@ class Handle:
             self._instance, self.id, reason=reason or "cancelled by its owner", nonce=uuid.uuid4().hex
         )
         if answer is CancelAnswer.NOT_FOUND:
-            raise self._unknown()
+            raise not_found(self._instance, self.id)
         return answer
 
     def explain(self) -> Explanation:
@@ -137,11 +142,8 @@ class Handle:
     def _status(self) -> ExecutionStatus:
         status = self._store.executions.status(self._instance, self.id)
         if status is None:
-            raise self._unknown()
+            raise not_found(self._instance, self.id)
         return status
-
-    def _unknown(self) -> ExecutionNotFound:
-        return ExecutionNotFound(f"execution {self.id} is not known to instance {self._instance}")
 
     def _decoded_result(self) -> Any:
         raw = self._store.executions.result(self._instance, self.id)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import update_wrapper
+from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from tenure.errors import DirectCall, InvalidInput, ModuleNotLoadable
@@ -231,25 +232,48 @@ def load_modules(names: Sequence[str]) -> Definitions:
         ModuleNotLoadable: a module does not exist or raises; says which and how.
         InvalidInput: two different definitions have one name.
     """
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-            raise ModuleNotLoadable(
-                f"module {name!r} cannot be imported: {type(error).__name__}: {error}; "
-                "name it as `python -m` would, from the folder it is found in"
-            ) from error
-    found = Definitions.of(
-        value
-        for module in list(sys.modules.values())
-        for value in list(getattr(module, "__dict__", {}).values())
-        if isinstance(value, (TaskDefinition, RecipeDefinition))
-    )
+    import_modules(names)
+    found = Definitions.of(_declared_in(list(sys.modules.values())))
     if names and not found.tasks and not found.recipes:
         raise ModuleNotLoadable(
             f"{', '.join(names)}: no task and no recipe is declared there with @task or @recipe"
         )
     return found
+
+
+def find_recipe(key: str, *, modules: Sequence[ModuleType] = ()) -> RecipeDefinition[Any] | None:
+    """The recipe `name@version` that `modules` have, or else any module that is loaded; None if none has.
+
+    Raises:
+        InvalidInput: two different recipes have this name.
+    """
+    for searched in (list(modules), list(sys.modules.values())):
+        named = (d for d in _declared_in(searched) if isinstance(d, RecipeDefinition) and d.key == key)
+        found = Definitions.of(named).recipes.get(key)
+        if found is not None:
+            return found
+    return None
+
+
+def import_modules(names: Sequence[str]) -> list[ModuleType]:
+    """Import modules by name. Raises `ModuleNotLoadable`; it says which does not exist or raises, and how."""
+    modules = []
+    for name in names:
+        try:
+            modules.append(importlib.import_module(name))
+        except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+            raise ModuleNotLoadable(
+                f"module {name!r} cannot be imported: {type(error).__name__}: {error}; "
+                "name it as `python -m` would, from the folder it is found in"
+            ) from error
+    return modules
+
+
+def _declared_in(modules: Iterable[ModuleType]) -> Iterator[TaskDefinition[..., Any] | RecipeDefinition[Any]]:
+    for module in modules:
+        for value in list(getattr(module, "__dict__", {}).values()):
+            if isinstance(value, (TaskDefinition, RecipeDefinition)):
+                yield value
 
 
 def _first_parameter(func: Callable[..., Any]) -> tuple[str, ...]:
