@@ -11,6 +11,7 @@ import click
 from tenure.cli.dev.lines import Lines
 from tenure.cli.dev.services import environment_of
 from tenure.cli.dev.session import DRAIN_SECONDS, Development
+from tenure.cli.importing import import_option
 from tenure.cli.locating import located
 from tenure.cli.processes import Interrupted, Interruptions
 from tenure.cli.target import Target, pass_target
@@ -21,17 +22,7 @@ from tenure.wiring import open_store
 
 
 @click.command(short_help="Run everything in one terminal, and reload the code when it changes.")
-@click.option(
-    "--import",
-    "-i",
-    "modules",
-    metavar="MODULE",
-    multiple=True,
-    required=True,
-    envvar="TENURE_IMPORT",
-    show_envvar=True,
-    help="Module with tasks and recipes, as `python -m` would name it. May be repeated.",
-)
+@import_option("Module with tasks and recipes, as `python -m` would name it. May be repeated.", required=True)
 @click.option("--pool", default="dev", show_default=True, help="The worker's pool.")
 @click.option("--slots", type=click.IntRange(min=1), default=2, show_default=True, help="Tasks at one time.")
 @click.option("--allocation", metavar="FACTS", help="What one slot can use, as in cpu=2,memory=4Gi.")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
 
 from tenure.cli.connecting import connect
+from tenure.cli.importing import import_option, look_here
 from tenure.cli.output import jsonable, on_terminal
 from tenure.cli.target import Target, pass_target
 from tenure.client.client import Client
@@ -34,16 +33,7 @@ _OPTIONS: Final = frozenset(
 @click.command(short_help="Start an execution of a recipe.")
 @click.argument("recipe")
 @click.argument("arguments", nargs=-1)
-@click.option(
-    "--import",
-    "-i",
-    "modules",
-    metavar="MODULE",
-    multiple=True,
-    envvar="TENURE_IMPORT",
-    show_envvar=True,
-    help="A module with recipes, also from the current folder. May be repeated.",
-)
+@import_option("A module with recipes, also from the current folder. May be repeated.")
 @click.option(
     "--id", "execution", help="A name for it: starting it again with the same input changes nothing."
 )
@@ -168,10 +158,7 @@ def _checked(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find(name: str, modules: Sequence[str]) -> RecipeDefinition[Any]:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        # As `python -m` has it. A console script has its own folder there instead.
-        sys.path.insert(0, here)
+    look_here()
     definitions = load_modules(modules)
     definition = definitions.latest(name)
     if definition is None:
