@@ -79,7 +79,8 @@ def test_wrong_words_show_the_usage(tenure: Tenure, words: Sequence[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "words", [["show", "gone"], ["events", "gone"], ["events", "-f", "gone"], ["explain", "gone"]]
+    "words",
+    [["show", "gone"], ["events", "gone"], ["events", "-f", "gone"], ["explain", "gone"], ["replay", "gone"]],
 )
 def test_an_execution_that_is_not_there(tenure: Tenure, words: Sequence[str]) -> None:
     one_sentence(tenure.here(*words), ExitCode.NOT_FOUND, "execution gone is not known", "`tenure list`")

@@ -16,7 +16,7 @@ from tests.client.stored import dump
 from tests.samples import publish
 
 #: Arguments after the id, of commands that need more.
-MORE: dict[str, list[str]] = {}
+MORE: dict[str, list[str]] = {"replay": ["--import", "tests.samples"]}
 
 
 def takes_an_id(name: str) -> bool:
@@ -43,4 +43,4 @@ def test_no_command_finds_it_or_touches_it(tenure: Tenure, store: Store, name: s
 
 
 def test_commands_that_take_an_id_are_found() -> None:
-    assert {"show", "events", "explain", "cancel"} <= set(COMMANDS)
+    assert {"show", "events", "explain", "replay", "cancel"} <= set(COMMANDS)

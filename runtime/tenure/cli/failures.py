@@ -60,10 +60,15 @@ class BrokenCommand(Exception):
 
 def report(error: Exception) -> ExitCode:
     """Say on stderr what happened, with TENURE_DEBUG=1 also where; returns the exit code."""
-    if os.environ.get("TENURE_DEBUG") == "1":
-        traceback.print_exception(error)
+    show_where(error)
     click.echo(f"Error: {clean(_sentence(error))}", err=True)
     return next((code for kind, code in _CODES.items() if isinstance(error, kind)), ExitCode.FAILED)
+
+
+def show_where(error: BaseException) -> None:
+    """With TENURE_DEBUG=1, say on stderr where it was raised."""
+    if os.environ.get("TENURE_DEBUG") == "1":
+        traceback.print_exception(error)
 
 
 def clean(text: str) -> str:

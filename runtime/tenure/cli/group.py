@@ -37,6 +37,10 @@ OWN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "show": ("tenure.cli.commands.show:show", "Show one execution: its state, tasks and attempts."),
         "events": ("tenure.cli.commands.events:events", "Print what happened to an execution, in order."),
         "explain": ("tenure.cli.commands.explain:explain", "Say why an execution is not moving."),
+        "replay": (
+            "tenure.cli.commands.replay:replay",
+            "Replay an execution, or all that run, with the code as it is now; writes nothing.",
+        ),
         "cancel": ("tenure.cli.commands.cancel:cancel", "Cancel an execution."),
         "sessions": ("tenure.cli.commands.sessions:sessions", "List the agents that have registered."),
         "pools": ("tenure.cli.commands.pools:pools", "List what slots there are, and what they can run."),

@@ -31,20 +31,25 @@ _GAP, _LAST_COLUMN = 3, 12
 #: A column of so few characters is never folded.
 _SHORT = 10
 
-#: Styles of statuses, waiting reasons, session states and kinds of events.
+#: Styles of statuses, waiting reasons, session states, kinds of events and verdicts.
 STYLES: Final[Mapping[str, str]] = {
     "completed": "green",
+    "ok": "green",
     "running": "cyan",
     "active": "cyan",
     "started": "cyan",
     "ready": "cyan",
     "failed": "red",
+    "changed": "red",
+    "would fail": "red",
+    "unreadable": "red",
     "lost": "red",
     "blocked": "red",
     "gone": "red",
     "unknown": "magenta",
     "unknown_outcome": "magenta",
     "cancelled": "yellow",
+    "no code": "yellow",
     "draining": "yellow",
     "retry": "yellow",
     "handoff": "yellow",

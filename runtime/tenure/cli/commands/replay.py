@@ -1,0 +1,168 @@
+"""`tenure replay`: what the code as it is now makes of what is stored, without touching it (G13)."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import click
+
+from tenure.cli.connecting import connect
+from tenure.cli.failures import ExitCode, show_where
+from tenure.cli.importing import import_option, look_here
+from tenure.cli.output import (
+    Cell,
+    json_option,
+    named,
+    one_line,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
+from tenure.cli.target import Target, pass_target
+from tenure.cli.words import amount
+from tenure.client.client import Client
+from tenure.client.replaying import Check, Verdict, check, check_running, read, recipe_of
+from tenure.engine.definitions import find_recipe, import_modules, load_modules
+from tenure.engine.replay import ReplayedCall
+from tenure.errors import UnknownRecipe
+
+_LENGTH = 200
+
+
+@click.command(short_help="Replay an execution, or all that run, with the code as it is now; writes nothing.")
+@click.argument("execution", metavar="ID", required=False)
+@click.option("--all-running", is_flag=True, help="Every execution that runs: would this code break any?")
+@import_option("A module with recipes, also from the current folder. May be repeated.")
+@json_option
+@pass_target
+def replay(
+    target: Target, *, execution: str | None, all_running: bool, modules: Sequence[str], as_json: bool
+) -> None:
+    """Run the recipe of the execution ID over what is recorded, and say where that ends.
+
+    No task runs, nothing is written and nothing is waited for; the recipe's own code does run. Exit code 0 if
+    it comes to the recorded end, or to where the execution stands; 1 if it asks for something else, ends
+    otherwise, or raises; 2 if the recipe's code is not in the modules imported.
+
+    With --all-running, before a deploy: exit code 1 if any execution that runs could not go on with the code.
+    """
+    if all_running == (execution is not None):
+        raise click.UsageError("give the ID of an execution, or --all-running for every one that runs")
+    look_here()
+    with connect(target) as client:
+        if execution is None:
+            breaks = _replay_running(client, modules, as_json=as_json)
+        else:
+            breaks = _replay_one(client, execution, modules, as_json=as_json)
+    if breaks:
+        sys.exit(ExitCode.FAILED)
+
+
+def _replay_one(client: Client, execution: str, modules: Sequence[str], *, as_json: bool) -> bool:
+    imported = import_modules(modules)
+    calls: list[ReplayedCall] = []
+    recording = read(client.store, client.instance, execution)
+    given = find_recipe(recording.code, modules=imported) if recording.code else None
+    definition = recipe_of(recording, given)
+    with _own_output():
+        checked = check(
+            recording, definition, observer=calls.append, payload_limit=client.store.settings.payload
+        )
+    if checked.verdict.breaks and checked.error is not None:
+        show_where(checked.error)
+    if as_json:
+        print_json({**_row(checked), "calls": [_call(one) for one in calls]})
+    else:
+        _print_one(checked, calls)
+    return checked.verdict.breaks
+
+
+def _replay_running(client: Client, modules: Sequence[str], *, as_json: bool) -> bool:
+    definitions = load_modules(modules)
+    if not definitions.recipes:
+        raise UnknownRecipe("no recipe is known here; name the module that is to be deployed with --import")
+    with _own_output():
+        rows = [_row(one) for one in check_running(client.store, client.instance, definitions)]
+    counts = Counter(row["verdict"] for row in rows)
+    if as_json:
+        print_json({"executions": rows, "counts": {verdict.value: counts[verdict] for verdict in Verdict}})
+    else:
+        _print_running(client.instance, rows, counts)
+    return any(verdict.breaks for verdict in Verdict if counts[verdict])
+
+
+@contextmanager
+def _own_output() -> Iterator[None]:
+    """What recipes print is not taken for what the command prints."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
+def _row(checked: Check) -> dict[str, Any]:
+    return {
+        "id": checked.execution,
+        "recipe": checked.recipe,
+        "status": checked.status.value if checked.status else None,
+        "verdict": checked.verdict.value,
+        "detail": checked.detail,
+        "capability": checked.capability,
+        "reason": checked.reason.value if checked.reason else None,
+    }
+
+
+def _call(call: ReplayedCall) -> dict[str, Any]:
+    return {
+        "capability": call.capability,
+        "task": call.task,
+        "ordinal": call.ordinal,
+        "size": call.size,
+        "outcome": call.outcome.value,
+        "needs": call.demand.effective.to_data(),
+        "sources": {name: layer.value for name, layer in call.demand.sources().items()},
+        "error": call.error,
+    }
+
+
+def _print_one(checked: Check, calls: Sequence[ReplayedCall]) -> None:
+    if calls:
+        print_table(
+            ["capability", "task", "items", "outcome", "needs", "error"],
+            [
+                [
+                    one.capability,
+                    one.task,
+                    "" if one.size is None else str(one.size),
+                    named(one.outcome),
+                    one.demand.text,
+                    one_line(one.error or "", _LENGTH),
+                ]
+                for one in calls
+            ],
+        )
+        print_line()
+    print_facts(
+        {
+            "execution": Cell(checked.execution, "bold"),
+            "recipe": checked.recipe or "",
+            "status": named(checked.status),
+            "verdict": named(checked.verdict),
+            "because": checked.detail,
+        }
+    )
+
+
+def _print_running(instance: str, rows: Sequence[dict[str, Any]], counts: Counter[str]) -> None:
+    if not rows:
+        print_line(f"instance {instance} has no executions that run")
+        return
+    print_table(
+        ["id", "recipe", "verdict", "because"],
+        [[row["id"], row["recipe"] or "", named(row["verdict"]), one_line(row["detail"])] for row in rows],
+    )
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    print_line(f"{amount(len(rows), 'execution')} of instance {instance}: {told}")
