@@ -80,7 +80,7 @@ def test_work_goes_only_where_its_needs_are_met(site: Site) -> None:
     site.scheduler()
     start_worker(site, "small", "memory=1Gi")
     handle = site.client.start(bookshop.publish, BOOK)
-    waits_for_memory = partial(explains, site, handle.id, "memory: needs 8Gi, has 1Gi")
+    waits_for_memory = partial(explains, site, handle.id, "memory: needs 8Gi (task), has 1Gi")
     site.until(waits_for_memory, "bind waits for more memory")
     start_worker(site, "large", "memory=16Gi")
     assert handle.result(SECONDS) == "[in][out]"
