@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Driver:
-    """One per slot life. `drain` is what a ticket makes the slot do."""
+    """One per slot life. `drain` is what a ticket makes the slot do, `pursue` works by name."""
 
     def __init__(
         self,
@@ -58,8 +58,11 @@ class Driver:
         )
         self._committer = _Committer()
 
-    def drain(self, ticket: str | None = None) -> None:
+    def drain(self, ticket: str | None = None) -> bool:
         """Work until the queue has nothing, the turn is over, or the agent drains.
+
+        Returns:
+            Whether the queue had nothing more.
 
         Raises:
             Unconfirmed, StoreUnreachable: this slot cannot know whether it owns what it did. It must stop
@@ -79,14 +82,53 @@ class Driver:
                     then = Next(bench.leases.claim(), asked=True)
         except Stop as stop:
             raise stop.error from stop
-        # Not in a `finally`: an error of the engine ends the slot, and is charged to what it was doing.
-        bench.presence.show(Phase.IDLE, [])
+        self._rest()
+        return then.asked and then.grant is None
+
+    def pursue(self, route: str) -> bool:
+        """Work on one execution by name, wherever it waits and whatever it needs, and on nothing else.
+
+        It ends when nothing of it can be claimed: it has ended, somebody else works on it, or it waits for a
+        time or for others. It ends as well after a handoff, since this slot would only be granted again what
+        it lacks something for.
+
+        Args:
+            route: `instance/execution/recipe`, or a task route, which then goes first.
+
+        Returns:
+            False if the agent drains, and something may have been left.
+
+        Raises:
+            Unconfirmed, StoreUnreachable: as `drain` does.
+        """
+        bench, then = self._bench, Next()
         bench.leases.ticket = None
+        try:
+            while not then.handed_off and not bench.presence.draining():
+                # A turn of its own for each lease: no loop of RQ's waits for this one to end.
+                bench.begin_turn(claims=False)
+                grant = bench.leases.claim(target=route)
+                if grant is None:
+                    break
+                then = self._work(grant)
+        except Stop as stop:
+            raise stop.error from stop
+        self._rest()
+        return not bench.presence.draining()
+
+    def close(self) -> None:
+        """End its thread. Nothing is driven after this."""
+        self._committer.close()
+
+    def _rest(self) -> None:
+        # Not in a `finally`: an error of the engine ends the slot, and is charged to what it was doing.
+        self._bench.presence.show(Phase.IDLE, [])
+        self._bench.leases.ticket = None
 
     def _work(self, grant: Grant) -> Next:
         try:
             if not self._admit(grant):
-                return Next()
+                return Next(handed_off=True)
             return self._advance(grant) if grant.is_recipe else self._perform(grant)
         except LeaseLost as error:
             log.warning("%s", error, extra=log_fields(grant))
@@ -212,6 +254,7 @@ class _Committer:
     def __init__(self) -> None:
         self._frame: LiveFrame | None = None
         self._changed = threading.Event()
+        self._closing = False
         self._thread: threading.Thread | None = None
 
     def watch(self, frame: LiveFrame | None) -> None:
@@ -224,9 +267,12 @@ class _Committer:
             self._thread.start()
         self._changed.set()
 
+    def close(self) -> None:
+        self._frame, self._closing = None, True
+        self._changed.set()
+
     def _run(self) -> None:
-        while True:
-            self._changed.wait()
+        while self._changed.wait() and not self._closing:
             time.sleep(IN_HAND_SECONDS / 2)
             frame = self._frame
             if frame is not None:

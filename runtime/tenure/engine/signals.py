@@ -13,6 +13,8 @@ class Next:
 
     grant: Grant | None = None
     asked: bool = False
+    #: The work was given back for want of something that this slot does not have.
+    handed_off: bool = False
 
 
 class ControlSignal(BaseException):
@@ -42,6 +44,6 @@ class Withdraw(ControlSignal):
 class Stop(ControlSignal):
     """This slot must stop being a worker: it cannot know whether it still owns what it does (G16)."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error

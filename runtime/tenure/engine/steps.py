@@ -94,7 +94,8 @@ class Steps:
         reply = self.take(asked, claim=claim)
         if handoff is not None and reply.published:
             self._bench.admission.report(handoff)
-        self.leave(Next(reply.grant, asked=claim))
+        lacks = handoff is not None and bool(handoff.mismatches)
+        self.leave(Next(reply.grant, asked=claim, handed_off=lacks))
 
     def finish(self, recipe: Mapping[str, Any]) -> Next:
         """The recipe has come to an end of some kind; says what the slot does next."""

@@ -60,7 +60,7 @@ OUTAGES: Final = (redis.RedisError, OSError)
 class Drains(Protocol):
     """What a ticket sets to work: `tenure.engine.driver.Driver`."""
 
-    def drain(self, ticket: str | None = None) -> None:
+    def drain(self, ticket: str | None = None) -> object:
         """Work until there is nothing left to do here."""
 
 
