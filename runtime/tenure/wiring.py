@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypedDict
 
 import redis
 
@@ -75,6 +76,22 @@ class Store:
             instance_id=instance,
         )
 
+    def with_resend(self, resend: timedelta) -> Store:
+        """This store over the same connections, for callers that give a request up after `resend`.
+
+        It is closed with this one.
+        """
+        return replace(
+            self,
+            settings=replace(self.settings, resend=resend),
+            **_over(
+                self.client,
+                self.scripts.with_resend(resend.total_seconds()),
+                self.keys,
+                events_kept=self.settings.events,
+            ),
+        )
+
     def revive(self) -> None:
         """Start the embedded server again if it was killed; nothing to do for any other server."""
         if self.embedded is not None:
@@ -129,23 +146,38 @@ def open_store(
         test_clock=test_clock or environment.get("TENURE_TEST_CLOCK") == "1",
         on_away=None if embedded is None else partial(_revive, embedded),
     )
-    kept = settings.events
-    sessions = Sessions(client, scripts, keys, events_kept=kept)
     return Store(
         url=url,
         namespace=namespace,
         settings=settings,
         client=client,
         keys=keys,
-        scripts=scripts,
-        executions=Executions(client, scripts, keys, events_kept=kept),
         listing=Listing(client, keys),
         recordings=Recordings(client, keys),
-        sessions=sessions,
-        duties=DutyStore(client, scripts, keys, events_kept=kept),
         events=Events(client, keys),
-        placement=Placement(sessions),
         embedded=embedded,
+        **_over(client, scripts, keys, events_kept=settings.events),
+    )
+
+
+class _Calling(TypedDict):
+    """The parts of a store that call scripts."""
+
+    scripts: Scripts
+    executions: Executions
+    sessions: Sessions
+    duties: DutyStore
+    placement: Placement
+
+
+def _over(client: redis.Redis, scripts: Scripts, keys: Keys, *, events_kept: int) -> _Calling:
+    sessions = Sessions(client, scripts, keys, events_kept=events_kept)
+    return _Calling(
+        scripts=scripts,
+        executions=Executions(client, scripts, keys, events_kept=events_kept),
+        sessions=sessions,
+        duties=DutyStore(client, scripts, keys, events_kept=events_kept),
+        placement=Placement(sessions),
     )
 
 

@@ -9,6 +9,7 @@ A lost reply is resent, the same bytes with the same request id, until the budge
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import random
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgpack
 import redis
@@ -158,6 +159,12 @@ class Scripts:
         for name in ANSWERS:
             source = assemble(name, keys, ticket, test_clock=test_clock)
             self._loaded[name] = _Loaded(source, hashlib.sha1(source.encode()).hexdigest())  # noqa: S324  # EVALSHA's
+
+    def with_resend(self, seconds: float) -> Self:
+        """The same scripts over the same client, for callers that give a request up after so long."""
+        other = copy.copy(self)
+        other._resend_seconds, other.calls = seconds, 0  # noqa: SLF001  # a copy of itself
+        return other
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Run one script and return its reply, a table with at least `answer`.
