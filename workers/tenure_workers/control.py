@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from tenure.store.sessions import Sessions
-from tenure_workers.inbox import Inbox, StopAsked
+from tenure_workers.inbox import Listener, StopAsked
 from tenure_workers.renewal import STORE_TROUBLES
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _WAIT_SECONDS: Final = 2.0
 class Control:
     """A thread that waits for the messages of one session and leaves them in the agent's inbox."""
 
-    def __init__(self, *, sessions: Sessions, session: str, inbox: Inbox) -> None:
+    def __init__(self, *, sessions: Sessions, session: str, inbox: Listener) -> None:
         self._sessions = sessions
         self._session = session
         self._inbox = inbox
@@ -41,6 +41,8 @@ class Control:
             try:
                 asked = self._sessions.wait_for_control(self._session, seconds=_WAIT_SECONDS)
             except STORE_TROUBLES as error:
+                if self._closing.is_set():
+                    return
                 log.info("control messages are not heard: %s", error, extra={"session": self._session})
                 self._closing.wait(_WAIT_SECONDS)
                 continue

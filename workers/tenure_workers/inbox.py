@@ -6,6 +6,7 @@ import contextlib
 import socket
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ class StopAsked:
 
 
 Event = Registered | NotRegistered | SessionGone | LeaseGone | StopAsked
+
+
+class Listener(Protocol):
+    """Whoever is told what an agent's threads find out."""
+
+    def put(self, event: Event) -> None:
+        """Called in the thread that has found it out; it must not take long."""
 
 
 class Inbox:

@@ -11,7 +11,7 @@ from tenure.settings import Settings
 from tenure.store.sessions import Catalogue, Registration
 from tenure.wiring import Store
 from tenure_workers.control import Control
-from tenure_workers.inbox import Inbox
+from tenure_workers.inbox import Listener
 from tenure_workers.place import Life
 from tenure_workers.plan import Plan
 from tenure_workers.registration import registration
@@ -33,7 +33,7 @@ class Membership:
         catalogue: Catalogue,
         store: Store,
         settings: Settings,
-        inbox: Inbox,
+        inbox: Listener,
         teller: Teller,
     ) -> None:
         self.catalogue = catalogue

@@ -19,7 +19,7 @@ from tenure.errors import InvalidInput, StoreFull, StoreUnreachable, Unconfirmed
 from tenure.settings import Settings
 from tenure.store.sessions import Registration, Sessions
 from tenure_workers.children import process_state
-from tenure_workers.inbox import Inbox, LeaseGone, NotRegistered, Registered, SessionGone, StopAsked
+from tenure_workers.inbox import LeaseGone, Listener, NotRegistered, Registered, SessionGone, StopAsked
 from tenure_workers.page import Shown, SlotPage
 from tenure_workers.rqside import Leftovers, LiveWorker, renew_rq_entries
 
@@ -33,11 +33,11 @@ _SWEEP_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A slot life that is renewed."""
+    """A slot life that is renewed. `worker` is its name among RQ's workers, None if it is none of them."""
 
     pid: int
     page: SlotPage
-    worker: str
+    worker: str | None
 
 
 class Renewal:
@@ -50,7 +50,7 @@ class Renewal:
         client: redis.Redis,
         registration: Registration,
         settings: Settings,
-        inbox: Inbox,
+        inbox: Listener,
     ) -> None:
         self._sessions = sessions
         self._client = client
@@ -173,7 +173,7 @@ class Renewal:
     def _keep_up_rq(self, shown: Mapping[str, Shown]) -> None:
         with self._guarding:
             names = {life: slot.worker for life, slot in self._watched.items()}
-        workers = [LiveWorker(names[life], slot.entry) for life, slot in shown.items() if life in names]
+        workers = [LiveWorker(name, slot.entry) for life, slot in shown.items() if (name := names.get(life))]
         renew_rq_entries(self._client, self._registration.queue, workers)
         if time.monotonic() - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = time.monotonic()

@@ -42,13 +42,16 @@ class Retire:
 
 Telling = Abandon | Retire
 
+#: Set when everything that was left before it has been told.
+Mark = threading.Event
+
 
 class Teller:
     """Tells the store, in order, each until it is done. Every telling may be repeated without harm."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tellings: SimpleQueue[Telling | None] = SimpleQueue()
+        self._tellings: SimpleQueue[Telling | Mark | None] = SimpleQueue()
         self._giving_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
         self._thread.start()
@@ -56,6 +59,12 @@ class Teller:
     def tell(self, telling: Telling) -> None:
         """Leave it for the teller."""
         self._tellings.put(telling)
+
+    def wait(self, patience_seconds: float) -> bool:
+        """Wait for so long until everything left so far is told; says whether it was."""
+        mark = Mark()
+        self._tellings.put(mark)
+        return mark.wait(patience_seconds)
 
     def finish(self, patience_seconds: float) -> bool:
         """Say what is left to say, for so long; False if the store did not hear all of it."""
@@ -78,8 +87,10 @@ class Teller:
                     break
                 self._giving_up.wait(_PAUSE_SECONDS)
 
-    def _carry(self, telling: Telling) -> None:
+    def _carry(self, telling: Telling | Mark) -> None:
         match telling:
+            case Mark():
+                telling.set()
             case Abandon():
                 self._abandon(telling)
             case Retire():
