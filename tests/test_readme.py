@@ -87,6 +87,12 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def what_it_prints() -> str:
+    said = re.search(r"^`([^`]+ words in [^`]+)`", README, flags=re.MULTILINE)
+    assert said is not None
+    return said.group(1)
+
+
 def environment() -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
     return {**clean, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -124,7 +130,23 @@ def test_the_example_runs_as_the_readme_says(shop: Path) -> None:
             codes = [process.wait(30) for process in running]
     output = (shop / "log").read_text()
     assert done.returncode == 0, done.stderr + output
-    said = re.search(r"^`([^`]+ words in [^`]+)`", README, flags=re.MULTILINE)
-    assert said is not None
-    assert done.stdout.strip() == said.group(1)
+    assert done.stdout.strip() == what_it_prints()
     assert codes == [0, 0], output
+
+
+def test_the_example_in_process_does_the_same_alone(shop: Path) -> None:
+    """No scheduler and no worker process; its embedded server ends with it."""
+    (embedded,) = (block for block in blocks("python") if "InProcessWorker" in block)
+    (shop / "embedded.py").write_text(embedded)
+    done = subprocess.run(
+        [sys.executable, "embedded.py"],
+        cwd=shop,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == what_it_prints()
+    assert done.stderr == ""
