@@ -18,7 +18,7 @@ from tenure.engine.driver import Driver
 from tenure.engine.handoff import HandoffEvent
 from tenure.engine.presence import Phase
 from tenure.engine.workset import Workset
-from tenure.errors import StoreUnreachable, Unconfirmed, UnguardedTask
+from tenure.errors import Malformed, StoreUnreachable, Unconfirmed, UnguardedTask
 from tenure.model.allocation import Allocation, Image
 from tenure.model.demand import Demand
 from tenure.model.fit import Mismatch
@@ -438,7 +438,14 @@ def test_a_task_route_without_a_demand_stops_its_execution(
     small.drain()
     assert ran == ["light"]
     site.edit_record(handle, "1:heavy", demand=None)
-    unplaced_slot(site, *tasks.values(), mixed, allocation=BIG).pursue(f"default/{handle.id}/1:heavy")
+    route = f"default/{handle.id}/1:heavy"
+    big = unplaced_slot(site, *tasks.values(), mixed, allocation=BIG)
+    lease = leases_of(big).claim(target=route)
+    assert lease is not None
+    with pytest.raises(Malformed, match="no demand has been published"):
+        big._bench.admission.accept(lease, base=mixed.needs)
+    leases_of(big).reschedule(lease, reason="test")
+    big.pursue(route)
 
     record = site.record(handle, "1:heavy")
     assert record["where"] == "blocked"
