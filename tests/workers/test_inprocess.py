@@ -31,7 +31,7 @@ from tests.waiting import wait_until
 
 SMALL, BIG = Allocation(memory="1Gi"), Allocation(memory="8Gi")
 NEEDS = Needs(memory="4Gi")
-LIMIT = 30.0
+LIMIT = 20.0
 
 
 @pytest.fixture
@@ -218,15 +218,19 @@ def _ends_after(site: Site, leased: str, route: str, time: float) -> bool:
 def test_a_cancelled_task_is_told(site: Site, app: App) -> None:
     """G14: it is asked through its context; a task that looks ends as cancelled."""
 
+    asked: list[str] = []
+
     def listen(ctx: TaskContext) -> None:
         site.client.cancel(ctx.execution_id, "no more")
         wait_until(lambda: ctx.cancelled, LIMIT, "the task is asked to stop")
+        asked.append(ctx.execution_id)
         ctx.check_cancelled()
 
     app.once(listen)
     with worker_of(site, app) as worker:
         handle = site.run(app.chain)
         worker.work()
+    assert asked == [handle.id]
     assert handle.status() == "cancelled"
     assert app.ran == ["1"]
 
