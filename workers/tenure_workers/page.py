@@ -26,11 +26,13 @@ import msgpack
 
 from tenure.engine.presence import Phase
 
-_COUNTER: Final = struct.Struct("@Q")
+# The first words of a page, 8 bytes each: the counter, whether to drain, the token to cancel. A view of words
+# assigns them in one store each; `struct.pack_into` would fill them with zeros first.
+_COUNTER: Final = 0
+_DRAIN: Final = 1
+_CANCEL: Final = 2
 _HEAD: Final = struct.Struct("@II")
 _COPY_BYTES: Final = 32 * 1024
-_DRAIN_AT: Final = _COUNTER.size
-_CANCEL_AT: Final = 16
 _COPIES_AT: Final = 64
 _SIZE: Final = _COPIES_AT + 2 * _COPY_BYTES
 _PROGRESS_LIMIT: Final = 200
@@ -59,9 +61,10 @@ class SlotPage:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._map = mmap.mmap(descriptor, _SIZE)
+        self._words = memoryview(self._map).cast("Q")
         self._writing = threading.Lock()
         self._packer = msgpack.Packer()
-        self._counter: int = _COUNTER.unpack_from(self._map, 0)[0]
+        self._counter = self._words[_COUNTER]
         self._phase: str = Phase.IDLE.value
         self._leases: tuple[tuple[str, int, bool], ...] = ()
         self._progress = self._entry = ""
@@ -116,11 +119,11 @@ class SlotPage:
 
     def cancelled(self, token: int) -> bool:
         """Whether the agent was told to cancel what is held under this token."""
-        return bool(_COUNTER.unpack_from(self._map, _CANCEL_AT)[0] == token)
+        return self._words[_CANCEL] == token
 
     def draining(self) -> bool:
         """Whether the agent wants the slot to stop taking work."""
-        return self._map[_DRAIN_AT] != 0
+        return self._words[_DRAIN] != 0
 
     def _write(self) -> None:
         packed: bytes = self._packer.pack(
@@ -137,10 +140,9 @@ class SlotPage:
             raise ValueError(f"{len(self._leases)} leases do not fit into the slot's page")
         following = self._counter + 1
         at = _COPIES_AT + (following & 1) * _COPY_BYTES
-        _HEAD.pack_into(self._map, at, len(packed), zlib.crc32(packed))
-        self._map[at + _HEAD.size : at + _HEAD.size + len(packed)] = packed
-        _COUNTER.pack_into(self._map, 0, following)
-        self._counter = following
+        head = _HEAD.pack(len(packed), zlib.crc32(packed))
+        self._map[at : at + len(head) + len(packed)] = head + packed
+        self._counter = self._words[_COUNTER] = following
 
     # --- the agent's side ---
 
@@ -157,23 +159,24 @@ class SlotPage:
         return self._last
 
     def _read_copy(self) -> bytes | None:
-        (counter,) = _COUNTER.unpack_from(self._map, 0)
-        at = _COPIES_AT + (counter & 1) * _COPY_BYTES
+        at = _COPIES_AT + (self._words[_COUNTER] & 1) * _COPY_BYTES
         length, checksum = _HEAD.unpack_from(self._map, at)
-        if length > _COPY_BYTES - _HEAD.size:
+        # No value is empty; but nothing has the checksum of zeros.
+        if not 0 < length <= _COPY_BYTES - _HEAD.size:
             return None
         packed = self._map[at + _HEAD.size : at + _HEAD.size + length]
         return packed if zlib.crc32(packed) == checksum else None
 
     def request_drain(self) -> None:
         """Ask the slot to stop taking work."""
-        self._map[_DRAIN_AT] = 1
+        self._words[_DRAIN] = 1
 
     def request_cancel(self, token: int) -> None:
         """Ask the task that is held under this token to stop."""
-        _COUNTER.pack_into(self._map, _CANCEL_AT, token)
+        self._words[_CANCEL] = token
 
     def close(self) -> None:
         """Unmap. Whoever was given the descriptor has a mapping of its own."""
+        self._words.release()
         self._map.close()
         os.close(self.descriptor)
