@@ -35,8 +35,11 @@ def rq_clock_moves(site: Site, queue: str, seconds: int, *, keys_age: bool = Tru
         return
     workers = client.smembers(f"rq:workers:{queue}")
     for key in [*workers, *client.scan_iter(f"rq:*{site.namespace}-*")]:
-        if (left := client.pttl(key)) > 0:
-            client.pexpire(key, max(left - seconds * 1000, 1))
+        left = client.pttl(key)
+        if left > seconds * 1000:
+            client.pexpire(key, left - seconds * 1000)
+        elif left > 0:
+            client.delete(key)
 
 
 def sweep(site: Site, queue: str) -> None:

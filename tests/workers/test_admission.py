@@ -460,9 +460,9 @@ def test_parked_work_is_handed_off_again_by_who_lacks_what_it_needs(
     site: Site, tasks: Bodies, mixed: RecipeDefinition[list[str]], ran: list[str]
 ) -> None:
     """G11: asked for by name it is given back once, and nothing is published or told a second time."""
-    handle = site.run(mixed, id="e")
     told: list[HandoffEvent] = []
     small = site.slot(*tasks.values(), mixed, allocation=SMALL, on_handoff=told.append)
+    handle = site.run(mixed, id="e")
     small.drain()
     before = site.record(handle, "1:heavy")
     assert (before["where"], len(outbox(site)), len(told)) == ("environment", 1, 1)
