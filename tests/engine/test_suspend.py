@@ -633,3 +633,52 @@ def test_a_recipe_that_was_never_published_accepts_a_suspension(site: Site) -> N
     site.slot(first, steps, allocation=BIG).drain()
     assert handle.result(1) == "done"
     assert site.record(handle)["revision"] == 1
+
+
+def test_items_that_completed_are_heard_though_another_item_of_their_map_failed(site: Site) -> None:
+    """Their results are durable, and what a recipe does after it caught the failure depends on them."""
+
+    @task
+    def item(n: int, ctx: TaskContext) -> int:
+        if n == 2:
+            raise ValueError("two")
+        ctx.suspend(Needs(memory=f"{2 + n}Gi"))
+        return n
+
+    @recipe
+    def steps(run: Run) -> str:
+        try:
+            run.map(item, [0, 1, 2])
+        except TaskFailed as error:
+            return error.capability
+        return "none failed"
+
+    small = site.slot(item, steps, allocation=SMALL)
+    handle = site.run(steps)
+    small.drain()
+    assert handle.snapshot().job_needs == Needs(memory="3Gi")
+    assert set(handle.snapshot().checkpoints) == {"0:item:0", "0:item:1"}
+
+    site.slot(item, steps, allocation=BIG).drain()
+    assert handle.result(1) == "0:item:2"
+
+
+def test_a_suspension_for_what_is_required_already_is_accepted_under_the_next_revision(site: Site) -> None:
+    """Its checkpoint is new, although the demand is the same."""
+
+    @task
+    def ask(ctx: TaskContext) -> None:
+        ctx.suspend(Needs(memory="4Gi"))
+
+    @recipe
+    def steps(run: Run) -> str:
+        run.call(ask)
+        run.call(ask)
+        return "done"
+
+    site.slot(ask, steps, allocation=BIG).drain()
+    handle = site.run(steps)
+    site.slot(ask, steps, allocation=BIG).drain()
+    assert handle.result(1) == "done"
+    assert site.record(handle)["revision"] == 3
+    assert set(handle.snapshot().checkpoints) == {"0:ask", "1:ask"}

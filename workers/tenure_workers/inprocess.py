@@ -79,7 +79,7 @@ class InProcessWorker:
         pool: which pool its queue belongs to.
         name: the name of its session among all; by default a random one.
         on_handoff: told, in the calling thread, that work was given back for want of something. It may call
-            `stop`: what the slot was granted in the same step is then given back, not started.
+            `stop`: the slot holds nothing then, and takes nothing more.
 
     Raises:
         ModuleNotLoadable: a module does not exist or raises.

@@ -194,10 +194,9 @@ class Frame(ABC):
             case Recorded(payloads, directives):
                 self._meet(directives)
                 return payloads
-            case RecordedFailure(capability, error, cancelled=True):
-                raise TaskCancelled(capability, error)
-            case RecordedFailure(capability, error):
-                raise TaskFailed(capability, error)
+            case RecordedFailure(capability, error, cancelled, directives):
+                self._meet(directives)
+                raise (TaskCancelled if cancelled else TaskFailed)(capability, error)
             case InProgress():
                 self._wait_for(call)
             case New():

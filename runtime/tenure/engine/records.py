@@ -48,11 +48,12 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class RecordedFailure:
-    """The call failed, or was closed, for good."""
+    """The call failed, or was closed, for good. `directives`: of the items of a map that did complete."""
 
     capability: str
     error: str
     cancelled: bool
+    directives: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,34 +135,34 @@ class Records:
         match CapabilityStatus(record["status"]):
             case CapabilityStatus.COMPLETED:
                 return self._results_of([capability])
-            case CapabilityStatus.FAILED:
-                return RecordedFailure(capability, record.get("error") or "", cancelled=False)
-            case CapabilityStatus.CANCELLED:
-                return RecordedFailure(capability, record.get("error") or "", cancelled=True)
+            case CapabilityStatus.FAILED | CapabilityStatus.CANCELLED:
+                return self._failure_of(capability, [capability])
             case _:
                 return InProgress()
 
     def _find_group(self, call: Call) -> Found:
         members = sorted(self._members[call.ordinal], key=lambda name: int(self._records[name]["index"]))
-        statuses = [CapabilityStatus(self._records[name]["status"]) for name in members]
         if any(self._records[name]["invocation"] != InvocationState.SETTLED for name in members):
             return InProgress()
-        for name, status in zip(members, statuses, strict=True):
-            if status is CapabilityStatus.FAILED:
-                return RecordedFailure(name, self._records[name].get("error") or "", cancelled=False)
-        for name, status in zip(members, statuses, strict=True):
-            if status is CapabilityStatus.CANCELLED:
-                return RecordedFailure(name, self._records[name].get("error") or "", cancelled=True)
+        for ended in (CapabilityStatus.FAILED, CapabilityStatus.CANCELLED):
+            for name in members:
+                if self._records[name]["status"] == ended:
+                    return self._failure_of(name, members)
         if call.size is None or len(members) < call.size:
             return InProgress()
         return self._results_of(members)
 
+    def _failure_of(self, capability: str, members: Sequence[str]) -> RecordedFailure:
+        record = self._records[capability]
+        cancelled = record["status"] == CapabilityStatus.CANCELLED
+        return RecordedFailure(capability, record.get("error") or "", cancelled, self._directives(members))
+
     def _results_of(self, capabilities: Sequence[str]) -> Recorded:
+        return Recorded([self._payload(name) for name in capabilities], self._directives(capabilities))
+
+    def _directives(self, capabilities: Sequence[str]) -> dict[str, str]:
         given = {name: self._records[name].get("directive") for name in capabilities}
-        return Recorded(
-            [self._payload(name) for name in capabilities],
-            {name: str(directive) for name, directive in given.items() if directive is not None},
-        )
+        return {name: str(directive) for name, directive in given.items() if directive is not None}
 
     def _payload(self, capability: str) -> bytes:
         payload = self._results.get(capability)

@@ -87,7 +87,8 @@ class Steps:
 
     def suspend(self, recipe: Mapping[str, Any], *, handoff: HandoffEvent | None = None) -> NoReturn:
         """Let the recipe wait, and leave. `handoff` is reported once the store has acknowledged it."""
-        claim = self._bench.takes_more
+        # Not with a handoff: whoever is told of one may want to stop, and should hold nothing then.
+        claim = handoff is None and self._bench.takes_more
         asked = {"action": "suspend", **recipe}
         if handoff is not None:
             asked["handoff"] = handoff.arguments()

@@ -41,6 +41,15 @@ local function lease_task(instance, execution, capability, record, holder)
     { attempt = record.attempt, token = record.token, session = holder.session })
 end
 
+local function lease(instance, execution, capability, record, holder)
+  if capability == Recipe then
+    lease_recipe(instance, execution, record, holder)
+  else
+    lease_task(instance, execution, capability, record, holder)
+  end
+  return describe(instance, execution, capability, record)
+end
+
 -- Keep RQ's queue as long as the backlog: the claimed route's ticket leaves with it, and a ticket that some
 -- other route brought takes that route's place. `ticket` is the RQ job that runs here.
 local function exchange_tickets(queue, route, record, ticket, popped)
@@ -74,12 +83,7 @@ local function claim_best(holder, popped)
     local record = instance and load(instance, execution, capability)
     if record and record.where == Where.waiting and record.queue == holder.queue and header_of(instance, execution) then
       exchange_tickets(holder.queue, route, record, holder.ticket, popped)
-      if capability == Recipe then
-        lease_recipe(instance, execution, record, holder)
-      else
-        lease_task(instance, execution, capability, record, holder)
-      end
-      return describe(instance, execution, capability, record)
+      return lease(instance, execution, capability, record, holder)
     end
     set_aside(Key.waiting(holder.queue), route)
   end

@@ -16,13 +16,11 @@ local function can_be_claimed(record)
   return record ~= nil and (record.where == Where.waiting or record.where == Where.environment)
 end
 
--- The route of an execution that can go on now: the one that was asked for, the recipe's, or the first open one.
+-- The route that can go on now: the one that was asked for, or in its stead the first of its execution.
 local function claimable(instance, execution, capability)
   local record = load(instance, execution, capability)
   if can_be_claimed(record) then return capability, record end
   if not record or (capability ~= Recipe and record.invocation ~= Invocation.settled) then return nil end
-  local recipe = load(instance, execution, Recipe)
-  if can_be_claimed(recipe) then return Recipe, recipe end
   local open = redis.call('SMEMBERS', Key.in_flight(instance, execution))
   table.sort(open)
   for _, name in ipairs(open) do
@@ -42,12 +40,7 @@ local function claim_named(route)
     redis.call('DEL', Key.ticket(record.ticket))
     record.ticket = nil
   end
-  if capability == Recipe then
-    lease_recipe(instance, execution, record, a)
-  else
-    lease_task(instance, execution, capability, record, a)
-  end
-  return describe(instance, execution, capability, record)
+  return lease(instance, execution, capability, record, a)
 end
 
 local granted

@@ -149,7 +149,7 @@ local function yield()
     local checkpoints = readable(redis.call('HGET', key, 'checkpoints')) or {}
     for capability, hash in pairs(a.recipe.checkpoints) do checkpoints[capability] = hash end
     redis.call('HSET', key, 'checkpoints', cmsgpack.pack(checkpoints), 'job_needs', a.recipe.job_needs)
-    publish_demand(recipe, a.recipe.demand)
+    recipe.demand, recipe.revision = a.recipe.demand, (recipe.revision or 0) + 1
     recipe.candidates, recipe.avoid, recipe.handed_off = a.recipe.candidates, nil, a.recipe.handoff.allocation
     if a.recipe.handoff.mismatches[1] then recipe.avoid = { [a.queue] = true } end
     hand_off(Recipe)
