@@ -255,7 +255,7 @@ def test_a_slot_that_hands_off_holds_nothing_and_may_stop_in_on_handoff(site: Si
     assert site.store.sessions.list() == []
     # The step that hands off grants nothing.
     assert "replay" not in site.kinds(second)
-    assert (site.record(second)["where"], site.record(second)["attempt"]) == ("environment", 1)
+    assert (site.record(second)["where"], site.record(second)["attempt"]) == ("waiting", 1)
     assert broken(site.store) == []
     with pytest.raises(InvalidInput, match="has stopped"):
         worker.work()
