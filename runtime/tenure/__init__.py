@@ -9,6 +9,7 @@ from tenure.client.handle import Handle
 from tenure.client.starting import Input
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import recipe, task
+from tenure.engine.handoff import HandoffEvent
 from tenure.engine.replay import Replayed, ReplayedCall
 from tenure.engine.run import Run
 from tenure.errors import (
@@ -25,6 +26,7 @@ from tenure.errors import (
     TaskFailed,
     TaskTimeout,
     TenureError,
+    UnguardedTask,
 )
 from tenure.model.allocation import Allocation
 from tenure.model.blueprint import ExecutionBlueprint
@@ -61,6 +63,7 @@ __all__ = [
     "ExecutionStatus",
     "ExecutionStore",
     "Handle",
+    "HandoffEvent",
     "Input",
     "LeaseLost",
     "MemoryStore",
@@ -80,6 +83,7 @@ __all__ = [
     "TaskFailed",
     "TaskTimeout",
     "TenureError",
+    "UnguardedTask",
     "marshal_execution",
     "new_detached_task",
     "new_execution",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tenure_workers.admission import Admission
     from tenure_workers.inprocess import InProcessWorker
 
-__all__ = ["InProcessWorker"]
+__all__ = ["Admission", "InProcessWorker"]
+
+_MODULES: Final = {"Admission": "admission", "InProcessWorker": "inprocess"}
 
 
 def __getattr__(name: str) -> Any:
     # Not at import: `python -m tenure_workers.slot` must find its own module not loaded yet.
-    if name in __all__:
-        from tenure_workers.inprocess import InProcessWorker  # noqa: PLC0415  # see above
-
-        return InProcessWorker
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
