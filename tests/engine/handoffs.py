@@ -9,12 +9,16 @@ from typing import Any
 import msgpack
 
 from tenure import Handle
+from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.driver import Driver
 from tenure.engine.handoff import HandoffEvent
+from tenure.model.demand import Demand
 from tenure.store.events import Event
+from tenure.store.executions import NewExecution
 from tenure.store.keys import route_member
+from tenure.store.leases import SlotLeases
 from tenure.wiring import Store
-from tests.engine.site import INSTANCE
+from tests.engine.site import INSTANCE, Site
 
 
 def posted(store: Store, handle: Handle) -> list[dict[str, Any]]:
@@ -43,3 +47,38 @@ def ask_for(slot: Driver, handle: Handle, capability: str) -> str:
     assert grant is not None
     slot._work(grant)
     return grant.capability
+
+
+def leases_of(slot: Driver) -> SlotLeases:
+    """The lease calls of a slot."""
+    return slot._bench.leases
+
+
+def start_in(
+    site: Site,
+    slots: Sequence[Driver],
+    definition: RecipeDefinition[Any],
+    *,
+    published: bool = True,
+) -> Handle:
+    """Start an execution as a placement would that mistakes what these slots have, or knows no demand."""
+    answer = site.store.executions.start(
+        NewExecution(
+            instance=INSTANCE,
+            execution="e",
+            nonce="n",
+            recipe=definition.name,
+            version=definition.version,
+            input_hash="hash",
+            params=b"\x01\x80",
+            correlation="e",
+            band=4,
+            demand=Demand(base=definition.needs).published if published else None,
+            job_needs="{}",
+            candidates=[(leases_of(slot).holder.queue, rank) for rank, slot in enumerate(slots)],
+            registry=site.store.sessions.revision(),
+            crash_limit=3,
+        )
+    )
+    assert answer == "created"
+    return site.client.get("e")

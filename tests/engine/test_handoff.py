@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tenure import Handle, Needs, Run, TaskContext, recipe, task
-from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.driver import Driver
+from tenure import Needs, Run, TaskContext, recipe, task
 from tenure.engine.handoff import HandoffEvent
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand
-from tenure.store.executions import NewExecution
+from tests.engine.handoffs import leases_of, start_in
 from tests.engine.site import INSTANCE, Site
 from tests.invariants import broken
 
@@ -36,34 +33,6 @@ def modest(run: Run) -> str:
     return "done"
 
 
-def start_in(site: Site, queues: Sequence[str], definition: RecipeDefinition[Any] = demanding) -> Handle:
-    """Start an execution as a placement would that has mistaken what these queues have."""
-    answer = site.store.executions.start(
-        NewExecution(
-            instance=INSTANCE,
-            execution="e",
-            nonce="n",
-            recipe=definition.name,
-            version=definition.version,
-            input_hash="hash",
-            params=b"\x01\x80",
-            correlation="e",
-            band=4,
-            demand=Demand(base=definition.needs).published,
-            job_needs="{}",
-            candidates=[(queue, rank) for rank, queue in enumerate(queues)],
-            registry=site.store.sessions.revision(),
-            crash_limit=3,
-        )
-    )
-    assert answer == "created"
-    return site.client.get("e")
-
-
-def queue_of(slot: Driver) -> str:
-    return slot._bench.leases.holder.queue
-
-
 def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: Site) -> None:
     """G11: the same route and coordinates, no attempt, and the event says what was missing."""
     told: list[tuple[HandoffEvent, str]] = []
@@ -73,7 +42,7 @@ def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: S
 
     small = site.slot(demanding, allocation=SMALL, on_handoff=tell)
     big = site.slot(demanding, allocation=BIG)
-    handle = start_in(site, [queue_of(small), queue_of(big)])
+    handle = start_in(site, [small, big], demanding)
     before = site.record(handle)
     small.drain()
 
@@ -83,7 +52,7 @@ def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: S
         **{name: before[name] for name in untouched},
         "status": after["status"],
     }
-    assert (after["where"], after["queue"], after["attempt"]) == ("waiting", queue_of(big), 1)
+    assert (after["where"], after["queue"], after["attempt"]) == ("waiting", leases_of(big).holder.queue, 1)
     (handed_off,) = [event for event in handle.events() if event.kind == "handoff"]
     assert handed_off.data["reason"] == "environment_required"
     assert "4Gi" in handed_off.data["mismatches"][0]
@@ -103,13 +72,15 @@ def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: S
 def test_a_queue_is_not_offered_again_what_it_handed_off(site: Site) -> None:
     """G11: as long as the demand is the same, whatever placement thinks; it parks instead."""
     small = site.slot(demanding, allocation=SMALL)
-    handle = start_in(site, [queue_of(small)])
+    handle = start_in(site, [small], demanding)
     small.drain()
 
     assert site.record(handle)["where"] == "environment"
     revision = site.store.sessions.revision()
     route = "default/e/recipe"
-    placed = site.store.duties.place(site.lead(), route, [(queue_of(small), 0)], registry=revision)
+    placed = site.store.duties.place(
+        site.lead(), route, [(leases_of(small).holder.queue, 0)], registry=revision
+    )
     assert placed == "parked"
     small.drain()
     assert [event.kind for event in handle.events()].count("handoff") == 1
@@ -119,7 +90,7 @@ def test_a_route_does_not_go_round_between_two_queues_that_lack_its_needs(site: 
     """G11: each of them is offered it once."""
     small, medium = site.slot(demanding, allocation=SMALL), site.slot(demanding, allocation=MEDIUM)
     big = site.slot(demanding, allocation=BIG)
-    handle = start_in(site, [queue_of(small), queue_of(medium), queue_of(big)])
+    handle = start_in(site, [small, medium, big], demanding)
     for slot in (small, medium, small, medium, big):
         slot.drain()
 
@@ -130,7 +101,7 @@ def test_a_route_does_not_go_round_between_two_queues_that_lack_its_needs(site: 
 def test_a_route_whose_code_is_not_loaded_is_given_back(site: Site) -> None:
     """Design 4: an execution only goes where its code is."""
     other, right = site.slot(modest, allocation=SMALL), site.slot(demanding, allocation=BIG)
-    handle = start_in(site, [queue_of(other), queue_of(right)])
+    handle = start_in(site, [other, right], demanding)
     other.drain()
 
     (handed_off,) = [event for event in handle.events() if event.kind == "handoff"]

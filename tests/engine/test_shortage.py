@@ -68,3 +68,9 @@ def test_what_somebody_can_take_is_not_told(site: Site) -> None:
     site.run(modest)
 
     assert waiting(site.store) == []
+
+
+def test_what_is_parked_as_it_starts_is_looked_at_only_when_sessions_change(site: Site) -> None:
+    """It was placed by the registry as it is, so there is nothing for a scheduler to do."""
+    site.run(demanding, 1)
+    assert site.store.duties.unplaced(10) == []

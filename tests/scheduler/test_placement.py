@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from functools import partial
+
 import msgpack
 import pytest
 
 from tenure.engine.placement import Code, Placement
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import SessionState
-from tenure.store.answers import StartAnswer
+from tenure.store.answers import PlaceAnswer, StartAnswer
 from tenure.store.outbox import OutboxEvent
 from tenure.store.sessions import RegistryView
 from tenure_scheduler.duties.placement import ParkedWork
@@ -74,6 +76,20 @@ def test_waiting_work_that_its_last_session_leaves_is_told_of_as_unmet(
     assert isinstance(event, OutboxEvent)
     assert event.body["kind"] == "awaiting_environment"
     assert (event.body["code"], event.body["demand"]) == ("recipe book@1", {"memory": "8Gi"})
+
+
+def test_a_demand_is_told_of_again_when_a_session_has_gone(world: World) -> None:
+    world.register("small", memory="1Gi")
+    view = world.store.placement.view()
+    place = partial(world.store.duties.place, world.lead(), "default/e/recipe", [], unmet=("name", "{}"))
+    world.start("e", memory="8Gi")
+    for _ in range(2):
+        assert place(registry=view.revision) is PlaceAnswer.PARKED
+    assert len(waiting(world.store)) == 1
+
+    world.store.sessions.retire("small", 1, SessionState.GONE)
+    assert place(registry=world.store.placement.view().revision) is PlaceAnswer.PARKED
+    assert len(waiting(world.store)) == 2
 
 
 def test_work_that_nobody_has_the_code_for_is_placed_when_somebody_brings_it(

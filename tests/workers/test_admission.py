@@ -11,7 +11,7 @@ import msgpack
 import pytest
 import redis
 
-from tenure import Client, Handle, Needs, Run, TaskContext, recipe, task
+from tenure import Client, Needs, Run, TaskContext, recipe, task
 from tenure.engine.admission import GuardedTask
 from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
 from tenure.engine.driver import Driver
@@ -22,11 +22,12 @@ from tenure.errors import Malformed, StoreUnreachable, Unconfirmed, UnguardedTas
 from tenure.model.allocation import Allocation, Image
 from tenure.model.demand import Demand
 from tenure.model.fit import Mismatch
+from tenure.model.status import SessionState
 from tenure.settings import Settings
-from tenure.store.executions import NewExecution
 from tenure.store.leases import SlotLeases
 from tenure.wiring import open_store
 from tenure_workers.admission import Admission
+from tests.engine.handoffs import leases_of, start_in
 from tests.engine.site import INSTANCE, Site, Switch
 from tests.harness import working_slot
 from tests.invariants import broken
@@ -85,40 +86,6 @@ def demanding(run: Run) -> str:
     return "done"
 
 
-def start_in(
-    site: Site,
-    slots: Sequence[Driver],
-    definition: RecipeDefinition[Any] = demanding,
-    *,
-    published: bool = True,
-) -> Handle:
-    """Start an execution as a placement would that mistakes what these slots have, or knows no demand."""
-    answer = site.store.executions.start(
-        NewExecution(
-            instance=INSTANCE,
-            execution="e",
-            nonce="n",
-            recipe=definition.name,
-            version=definition.version,
-            input_hash="hash",
-            params=b"\x01\x80",
-            correlation="e",
-            band=4,
-            demand=Demand(base=definition.needs).published if published else None,
-            job_needs="{}",
-            candidates=[(leases_of(slot).holder.queue, rank) for rank, slot in enumerate(slots)],
-            registry=site.store.sessions.revision(),
-            crash_limit=3,
-        )
-    )
-    assert answer == "created"
-    return site.client.get("e")
-
-
-def leases_of(slot: Driver) -> SlotLeases:
-    return slot._bench.leases
-
-
 def unplaced_slot(
     site: Site, *definitions: TaskDefinition[..., Any] | RecipeDefinition[Any], allocation: Allocation
 ) -> Driver:
@@ -165,7 +132,7 @@ def test_a_lease_that_fits_is_accepted_as_it_is(site: Site) -> None:
     """G2: the token that was granted is the one that commits, and nothing of it is told."""
     told: list[HandoffEvent] = []
     slot = site.slot(demanding, allocation=BIG, on_handoff=told.append)
-    start_in(site, [slot])
+    start_in(site, [slot], demanding)
     lease = leases_of(slot).claim()
     assert lease is not None
     assert slot._bench.admission.accept(lease)
@@ -190,7 +157,7 @@ def test_a_lease_that_lacks_something_is_given_back_as_it_was(site: Site) -> Non
 
     small = site.slot(demanding, allocation=SMALL, presence=presence, on_handoff=tell)
     big = site.slot(demanding, allocation=BIG)
-    handle = start_in(site, [small, big])
+    handle = start_in(site, [small, big], demanding)
     before = site.record(handle)
     lease = leases_of(small).claim()
     assert lease is not None
@@ -393,7 +360,7 @@ def test_preflight_hands_off_what_was_never_published_and_publishes_it(site: Sit
     """G11: once, with one event for the provisioner; then it goes by what is published."""
     told: list[HandoffEvent] = []
     small = site.slot(demanding, allocation=SMALL, on_handoff=told.append)
-    handle = start_in(site, [small], published=False)
+    handle = start_in(site, [small], demanding, published=False)
     assert "demand" not in site.record(handle)
     small.drain()
 
@@ -682,3 +649,41 @@ def test_a_queue_is_offered_a_route_again_when_its_demand_has_changed(site: Site
     small.drain()
     assert handle.result(1) == ["first", "second"]
     assert ran == ["first", "second"]
+
+
+# -- small things that must hold -----------------------------------------------------------------------------
+
+
+def test_a_first_demand_is_placed_anew(site: Site) -> None:
+    """G11: what was placed by code alone is not offered on to the next that only has the code."""
+    small, medium = (site.slot(demanding, allocation=Allocation(memory=memory)) for memory in ("1Gi", "2Gi"))
+    handle = start_in(site, [small, medium], demanding, published=False)
+    small.drain()
+
+    assert site.record(handle)["where"] == "environment"
+    assert medium.drain()
+    assert site.kinds(handle).count("handoff") == 1
+
+
+def test_a_session_that_drains_claims_nothing_by_name(site: Site) -> None:
+    slot = site.slot(demanding, allocation=BIG)
+    handle = site.run(demanding, id="e")
+    holder = leases_of(slot).holder
+    site.store.sessions.retire(holder.session, holder.generation, SessionState.DRAINING)
+
+    assert leases_of(slot).claim(target=ROUTE) is None
+    assert site.record(handle)["where"] == "waiting"
+
+
+def test_the_ticket_of_what_was_claimed_by_name_goes_with_it(site: Site) -> None:
+    """G10: RQ's queue is as long as the backlog."""
+    site.slot(demanding, allocation=BIG)
+    site.run(demanding, id="e")
+    other = site.slot(demanding, allocation=Allocation(memory="16Gi"))
+    tickets = site.store.keys("tickets", site.record(site.client.get("e"))["queue"])
+    assert site.redis.llen(tickets) == 1
+
+    assert leases_of(other).claim(target=ROUTE) is not None
+
+    assert site.redis.llen(tickets) == 0
+    assert list(site.redis.scan_iter(f"rq:job:{site.store.namespace}-*")) == []

@@ -91,6 +91,14 @@ def test_too_many_leases_are_refused_and_not_cut_off(slot_side: SlotPage) -> Non
         slot_side.show(Phase.TASK, [("x" * 200, n, True) for n in range(1000)])
 
 
+def test_a_copy_full_of_zeros_is_no_value(page: SlotPage, slot_side: SlotPage) -> None:
+    """Nothing has a checksum too, and it is zero."""
+    slot_side.show(Phase.TASK, [(ROUTE, 1, True)])
+    shown = page.read()
+    slot_side._map[64:] = bytes(len(slot_side._map) - 64)
+    assert page.read() == shown
+
+
 def test_no_reader_ever_sees_parts_of_two_values() -> None:
     """A slot in a process of its own shows pairs that belong together as fast as it can."""
     page = SlotPage.create()
