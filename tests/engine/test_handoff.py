@@ -10,6 +10,7 @@ from tenure import Needs, Run, TaskContext, recipe, task
 from tenure.engine.handoff import HandoffEvent
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand
+from tenure_workers.admission import Admission
 from tests.engine.handoffs import leases_of, start_in
 from tests.engine.site import INSTANCE, Site
 from tests.invariants import broken
@@ -82,8 +83,22 @@ def test_a_queue_is_not_offered_again_what_it_handed_off(site: Site) -> None:
         site.lead(), route, [(leases_of(small).holder.queue, 0)], registry=revision
     )
     assert placed == "parked"
+    assert "no worker can take the recipe" in handle.explain().summary
+    assert "memory: needs 4Gi (recipe), has 1Gi" in handle.explain().summary
     small.drain()
     assert [event.kind for event in handle.events()].count("handoff") == 1
+
+
+def test_a_queue_that_hands_off_what_it_seems_to_have_is_named(site: Site) -> None:
+    """A slot may know better than its registration; nobody should wait for it in vain."""
+    slot = site.slot(demanding, allocation=BIG)
+    mistaken = Admission(leases_of(slot), SMALL, presence=slot._bench.presence)
+    slot._bench.admission = mistaken
+    handle = site.run(demanding)
+    slot.drain()
+
+    assert site.record(handle)["where"] == "environment"
+    assert "it has handed this off, and is not offered it again" in handle.explain().summary
 
 
 def test_a_route_does_not_go_round_between_two_queues_that_lack_its_needs(site: Site) -> None:

@@ -145,7 +145,8 @@ def _verdicts(
     stored: StoredExecution, capability: str, record: Record, view: RegistryView
 ) -> Sequence[Verdict]:
     wanted = wanted_by(stored.id, capability, record, recipe=f"{stored.recipe}@{stored.version}")
-    return Placement.verdicts(view, wanted.needs, wanted.code)
+    # Lua packs an empty table as a list.
+    return Placement.verdicts(view, wanted.needs, wanted.code, avoid=record.get("avoid") or ())
 
 
 def _unreadable(demand: RouteDemand) -> tuple[str, str]:
@@ -220,6 +221,8 @@ def _nearest(verdict: Verdict, demand: RouteDemand) -> str:
     lacks = [m.asked_by(demand.asked_by(m.property)) for m in verdict.mismatches]
     if verdict.code_missing:
         lacks.insert(0, "its code is not loaded")
+    if verdict.handed_off and not lacks:
+        lacks.append("it has handed this off, and is not offered it again unless its demand changes")
     if not verdict.queue.sessions:
         lacks.insert(0, "no session is ready")
     return f"pool {verdict.queue.pool} ({verdict.queue.name}): {'; '.join(lacks) or 'fits'}"

@@ -6,8 +6,8 @@ older one, so a session that registers meanwhile leaves nothing parked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tenure.model.demand import Demand
@@ -72,11 +72,14 @@ class Verdict:
     queue: QueueFacts
     code_missing: bool
     mismatches: tuple[Mismatch, ...]
+    #: Whether it has handed this demand off, and is not offered it again.
+    handed_off: bool = False
 
     @property
     def admits(self) -> bool:
         """Whether the queue can admit the route."""
-        return not self.code_missing and not self.mismatches and self.queue.sessions > 0
+        lacks = self.code_missing or self.mismatches or self.handed_off
+        return not lacks and self.queue.sessions > 0
 
 
 class Placement:
@@ -104,10 +107,12 @@ class Placement:
         return [(name, ranks[fit]) for fit, name in fits]
 
     @staticmethod
-    def verdicts(view: RegistryView, needs: Needs, code: Code) -> Sequence[Verdict]:
-        """Every queue with what it lacks; those that almost fit come first."""
-        judged = [judge(queue, needs, code) for queue in view.queues]
-        return sorted(judged, key=lambda v: (v.code_missing, len(v.mismatches), v.queue.name))
+    def verdicts(
+        view: RegistryView, needs: Needs, code: Code, *, avoid: Collection[str] = ()
+    ) -> Sequence[Verdict]:
+        """Every queue with what it lacks; those that almost fit come first. `avoid` have handed it off."""
+        judged = [replace(judge(queue, needs, code), handed_off=queue.name in avoid) for queue in view.queues]
+        return sorted(judged, key=lambda v: (v.code_missing, len(v.mismatches), v.handed_off, v.queue.name))
 
 
 def judge(queue: QueueFacts, needs: Needs, code: Code) -> Verdict:
