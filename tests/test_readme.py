@@ -77,7 +77,7 @@ def test_the_example_of_needs_hands_off_and_suspends_as_the_readme_says(url: str
         assert {**body, "id": shown["id"], "at": shown["at"], "namespace": shown["namespace"]} == shown
         suspension = next(body for body in told if body["execution"] == "big")
         assert suspension["demand"] == {"cpu": "1", "memory": "64Gi"}
-        assert suspension["sources"] == {"cpu": "base", "memory": "job"}
+        assert suspension["sources"] == {"cpu": "recipe", "memory": "job"}
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_who_asks_for_what_is_missing_and_who_had_too_little(
     assert shown.rows("handed off by a slot with") == [["handed off by a slot with", "memory=2Gi"]]
     route = tenure.here("explain", "big", "--json").data["routes"][0]
     assert route["needs"] == {"memory": "8Gi", "label": {"zone": "eu"}}
-    assert route["sources"] == {"memory": "scopes", "label.zone": "task"}
+    assert route["sources"] == {"memory": "scope", "label.zone": "task"}
     assert (route["demand"], route["handed_off"]) == ("specified", "memory=2Gi")
 
 

@@ -131,13 +131,13 @@ def test_who_is_last_to_ask_for_a_property_is_its_source(site: Site) -> None:
     slot = site.slot(*TASKS, layered, allocation=Allocation(cpu="1", memory="2Gi", label={"zone": "eu"}))
     handle = site.run(layered, needs=Needs(label={"zone": "eu"}))
     (route,) = seen(handle).routes
-    assert route.demand.sources == {"cpu": Layer.BASE, "memory": Layer.BASE, "label.zone": Layer.JOB}
+    assert route.demand.sources == {"cpu": Layer.RECIPE, "memory": Layer.RECIPE, "label.zone": Layer.JOB}
     slot.drain()
     (route,) = seen(handle).routes
     assert route.demand.capability == "0:light"
     assert route.demand.sources == {
-        "cpu": Layer.BASE,
-        "memory": Layer.SCOPES,
+        "cpu": Layer.RECIPE,
+        "memory": Layer.SCOPE,
         "platform": Layer.TASK,
         "label.disk": Layer.TASK,
         "label.zone": Layer.JOB,
@@ -191,7 +191,7 @@ def test_scopes_hold_while_the_recipe_sleeps_in_them_and_are_spent_after(site: S
     slot.drain()
     environment = seen(handle)
     assert shapes(environment) == [("recipe", "awaiting_time", "specified")]
-    assert environment.routes[0].demand.sources == {"memory": Layer.SCOPES}
+    assert environment.routes[0].demand.sources == {"memory": Layer.SCOPE}
     assert fitting(site, MEDIUM) == set()
     assert fitting(site, BIG) == {handle.id}
 
@@ -200,7 +200,7 @@ def test_scopes_hold_while_the_recipe_sleeps_in_them_and_are_spent_after(site: S
     (route,) = seen(handle).routes
     assert route.reason == "ready"
     assert route.demand.needs == Needs(memory="2Gi")
-    assert route.demand.sources == {"memory": Layer.BASE}
+    assert route.demand.sources == {"memory": Layer.RECIPE}
     assert site.record(handle)["demand"].count("8Gi")
     assert fitting(site, MEDIUM) == {handle.id}
 

@@ -73,7 +73,7 @@ def start_in(
             params=b"\x01\x80",
             correlation="e",
             band=4,
-            demand=Demand(base=definition.needs).published if published else None,
+            demand=Demand(recipe=definition.needs).published if published else None,
             job_needs="{}",
             candidates=[(leases_of(slot).holder.queue, rank) for rank, slot in enumerate(slots)],
             registry=site.store.sessions.revision(),

@@ -62,7 +62,7 @@ def test_a_route_that_a_slot_lacks_the_needs_for_is_given_back_untouched(site: S
     # Told only after the store had acknowledged it.
     ((event, where),) = told
     assert where == "waiting"
-    assert (event.kind, event.execution, event.demand) == ("environment_required", "e", Demand(base=NEEDS))
+    assert (event.kind, event.execution, event.demand) == ("environment_required", "e", Demand(recipe=NEEDS))
     assert (event.route, event.allocation) == ("default/e/recipe", SMALL)
     assert not event.published
 
@@ -186,7 +186,7 @@ def test_malformed_demand_stops_its_own_execution_only(site: Site, demand: Any) 
     assert handle.explain().reason == "blocked"
     assert broken(site.store) == []
 
-    site.edit_record(handle, demand=Demand(base=NEEDS).published)
+    site.edit_record(handle, demand=Demand(recipe=NEEDS).published)
     site.put_back(handle)
     slot.drain()
     assert handle.result(1) == "done"

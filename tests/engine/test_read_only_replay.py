@@ -570,7 +570,7 @@ def test_the_demand_in_force_is_shown_by_layer(site: Site) -> None:
         Needs(label={"zone": "eu"}, cpu="2"),
         Needs(cpu="2"),
     ]
-    assert calls[0].demand.sources() == {"label.zone": Layer.SCOPES, "memory": Layer.TASK, "cpu": Layer.JOB}
+    assert calls[0].demand.sources() == {"label.zone": Layer.SCOPE, "memory": Layer.TASK, "cpu": Layer.JOB}
 
 
 # -- suspensions -----------------------------------------------------------------------------------------

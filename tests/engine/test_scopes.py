@@ -83,7 +83,7 @@ def test_a_scope_that_a_slot_lacks_something_for_is_handed_off_and_comes_back(si
     first.drain()
 
     assert ran == ["before"]
-    demand = Demand(base=base, scopes=scope)
+    demand = Demand(recipe=base, scope=scope)
     opened = site.record(handle, "1:inner")
     assert (opened["where"], opened["demand"], opened["revision"]) == ("environment", demand.published, 1)
     (event,) = told
@@ -98,7 +98,7 @@ def test_a_scope_that_a_slot_lacks_something_for_is_handed_off_and_comes_back(si
         "platform": "linux/arm64",
         "image": "example.org/b:1",
     }
-    assert entry["sources"] == {"cpu": "base", "memory": "scopes", "platform": "scopes", "image": "scopes"}
+    assert entry["sources"] == {"cpu": "recipe", "memory": "scope", "platform": "scope", "image": "scope"}
     (logged,) = handed_off(handle)
     assert (logged.capability, logged.data["reason"]) == ("1:inner", "environment_required")
     assert logged.data["published"] is True
@@ -119,7 +119,7 @@ def test_a_scope_that_a_slot_lacks_something_for_is_handed_off_and_comes_back(si
     assert posted(site.store, handle) == [entry]
     assert len(told) == 3
     recipe_route = site.record(handle)
-    assert (recipe_route["demand"], recipe_route["revision"]) == (Demand(base=base).published, 1)
+    assert (recipe_route["demand"], recipe_route["revision"]) == (Demand(recipe=base).published, 1)
     assert handle.snapshot().job_needs == Needs()
     assert handle.snapshot().attempts == []
     assert broken(site.store) == []
@@ -250,7 +250,7 @@ def test_a_published_scope_that_is_spent_keeps_nobody_from_the_recipe(site: Site
     small = site.slot(last, build, allocation=SMALL, on_handoff=told.append)
     handle = site.run(build)
     small.drain()
-    published = Demand(base=Needs(memory="1Gi"), scopes=Needs(memory="1Ti"), at="0:sleep").published
+    published = Demand(recipe=Needs(memory="1Gi"), scope=Needs(memory="1Ti"), at="0:sleep").published
     record = site.record(handle)
     assert (record["where"], record["demand"], record["revision"]) == ("due", published, 2)
 
@@ -326,7 +326,7 @@ def test_a_map_in_a_scope_is_handed_off_whole(site: Site) -> None:
     handle = site.run(items)
     small.drain()
 
-    demand = Demand(scopes=Needs(memory="4Gi"))
+    demand = Demand(scope=Needs(memory="4Gi"))
     assert [(e.capability, e.demand, e.published) for e in told] == [("0:item", demand, True)]
     assert len(posted(site.store, handle)) == len(handed_off(handle)) == 1
     assert {site.record(handle, f"0:item:{n}")["demand"] for n in range(3)} == {demand.published}
@@ -363,8 +363,8 @@ def test_explicit_requirements_win_over_scopes_and_stay(site: Site) -> None:
     assert handle.snapshot().job_needs == required
     demand = handle.snapshot().demand_of("0:inner")
     assert demand.effective == Needs(cpu=1, memory="1Gi", label={"zone": "eu"})
-    assert demand.sources() == {"cpu": "scopes", "memory": "job", "label.zone": "job"}
-    assert handle.snapshot().demand_of("recipe") == Demand(base=Needs(memory="8Gi"), job=required)
+    assert demand.sources() == {"cpu": "scope", "memory": "job", "label.zone": "job"}
+    assert handle.snapshot().demand_of("recipe") == Demand(recipe=Needs(memory="8Gi"), job=required)
 
 
 def test_the_scope_of_a_task_that_is_not_loaded_here_is_published_without_an_event(site: Site) -> None:
@@ -383,7 +383,7 @@ def test_the_scope_of_a_task_that_is_not_loaded_here_is_published_without_an_eve
     handle = site.run(build)
     small.drain()
 
-    assert handle.snapshot().demand_of("1:two") == Demand(scopes=Needs(memory="4Gi"))
+    assert handle.snapshot().demand_of("1:two") == Demand(scope=Needs(memory="4Gi"))
     assert site.record(handle)["revision"] == 1
     site.slot(two, allocation=SMALL, on_handoff=told.append).drain()
     assert ran == ["one"]
@@ -419,7 +419,7 @@ def test_a_timer_publishes_the_scope_that_it_waits_in_without_an_event(site: Sit
 
     assert handle.result(1) == "rested"
     plain = Demand().published
-    scoped = Demand(scopes=Needs(memory="1Gi"), at="1:sleep").published
+    scoped = Demand(scope=Needs(memory="1Gi"), at="1:sleep").published
     assert seen == [("due", plain, 1), ("due", scoped, 2), ("due", plain, 3), ("due", plain, 3)]
     assert nothing_told(site.store, handle, told)
 
@@ -445,7 +445,7 @@ def test_a_retry_keeps_the_scope_of_its_task_without_an_event(site: Site) -> Non
     handle = site.run(build)
     medium.drain()
     before = site.record(handle, "0:stumble")
-    assert (before["where"], before["demand"]) == ("due", Demand(scopes=Needs(memory="4Gi")).published)
+    assert (before["where"], before["demand"]) == ("due", Demand(scope=Needs(memory="4Gi")).published)
     site.retire(medium)
     small = site.slot(stumble, build, allocation=SMALL, on_handoff=told.append)
     come_due(site, handle, "0:stumble")

@@ -42,7 +42,7 @@ def test_a_start_that_nobody_can_take_is_told_once_for_all_that_want_the_same(si
         "capability": "recipe",
         "code": "recipe demanding@1",
         "demand": {"memory": "4Gi"},
-        "sources": {"memory": "base"},
+        "sources": {"memory": "recipe"},
         "allocation": {},
         "mismatches": [],
         "published": True,

@@ -371,7 +371,7 @@ def test_a_suspension_is_laid_over_what_was_required_at_the_start(site: Site) ->
     assert handle.snapshot().job_needs == required
     assert work.ran == ["first"]
     (event,) = work.told
-    assert event.demand == Demand(base=Needs(memory="16Gi"), job=required)
+    assert event.demand == Demand(recipe=Needs(memory="16Gi"), job=required)
     site.slot(
         *definitions,
         allocation=Allocation(cpu=1, memory="4Gi", label={"zone": "eu"}),
@@ -381,7 +381,7 @@ def test_a_suspension_is_laid_over_what_was_required_at_the_start(site: Site) ->
     assert handle.result(1) == work.ran == ["first", "second"]
     assert handle.snapshot().job_needs == required
     assert handle.snapshot().demand_of("1:second") == Demand(
-        base=Needs(memory="16Gi"), scopes=Needs(cpu=1, memory="1Ti"), job=required
+        recipe=Needs(memory="16Gi"), scope=Needs(cpu=1, memory="1Ti"), job=required
     )
     assert len(work.told) == len(posted(site.store, handle)) == 1
 
@@ -577,7 +577,7 @@ def test_a_yield_whose_reply_is_lost_is_reported_by_nobody_and_stands(
 def test_a_yield_under_a_stale_revision_accepts_nothing_and_loses_nothing(site: Site) -> None:
     """G11: what somebody else has published meanwhile stays, and the next replay lays this over it."""
     work = Suspending(Needs(memory="4Gi"))
-    published = Demand(base=Needs(cpu=1)).published
+    published = Demand(recipe=Needs(cpu=1)).published
     seen: list[tuple[Needs, int, int]] = []
 
     @task
@@ -607,7 +607,7 @@ def test_a_yield_under_a_stale_revision_accepts_nothing_and_loses_nothing(site: 
     required = Needs(memory="4Gi")
     assert seen == [(Needs(), 1, 0), (Needs(), 7, 0), (required, 8, 1)]
     (event,) = work.told
-    assert event.demand == Demand(base=Needs(cpu=1), job=required)
+    assert event.demand == Demand(recipe=Needs(cpu=1), job=required)
     assert site.record(handle)["demand"] == event.demand.published
     assert broken(site.store) == []
 

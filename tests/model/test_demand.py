@@ -20,19 +20,19 @@ coordinates = st.none() | st.sampled_from(["0:render", "12:sleep"])
 
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
-    base, scopes, task, job = (
+    recipe, scope, task, job = (
         Needs(**draw(spelled_needs()).given) if draw(st.booleans()) else NO_NEEDS for _ in Layer
     )
-    return Demand(base, scopes, task, job, at=draw(coordinates))
+    return Demand(recipe, scope, task, job, at=draw(coordinates))
 
 
-@given(base=spelled_needs(), scopes=spelled_needs(), task=spelled_needs(), job=spelled_needs())
+@given(recipe=spelled_needs(), scope=spelled_needs(), task=spelled_needs(), job=spelled_needs())
 def test_the_nearest_layer_wins_property_by_property(
-    base: Spelled, scopes: Spelled, task: Spelled, job: Spelled
+    recipe: Spelled, scope: Spelled, task: Spelled, job: Spelled
 ) -> None:
     """Recipe base, scopes, the task's own, then what the job requires: with more or with less."""
-    layers = {"base": base, "scopes": scopes, "task": task, "job": job}
-    demand = Demand(Needs(**base.given), Needs(**scopes.given), Needs(**task.given), Needs(**job.given))
+    layers = {"recipe": recipe, "scope": scope, "task": task, "job": job}
+    demand = Demand(Needs(**recipe.given), Needs(**scope.given), Needs(**task.given), Needs(**job.given))
 
     expected: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -52,7 +52,7 @@ def test_what_was_published_is_read_back_and_written_no_other_way(demand: Demand
     assert read == demand
     assert read.published == demand.published
     assert read.effective == demand.effective
-    assert demand.unscoped == Demand(demand.base, task=demand.task, job=demand.job)
+    assert demand.unscoped == Demand(demand.recipe, task=demand.task, job=demand.job)
 
 
 def test_a_demand_without_needs_is_published_as_one() -> None:

@@ -103,7 +103,7 @@ class World:
                 params=b"",
                 correlation="",
                 band=1,
-                demand=Demand(base=needs).published,
+                demand=Demand(recipe=needs).published,
                 job_needs="{}",
                 candidates=candidates,
                 registry=registry,

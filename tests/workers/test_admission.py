@@ -171,7 +171,7 @@ def test_a_lease_that_lacks_something_is_given_back_as_it_was(site: Site) -> Non
     assert after["token"] == lease.token
     ((event, phase, held, where),) = seen
     assert (phase, held, where) == (Phase.IDLE, 0, "waiting")
-    assert (event.route, event.demand, event.allocation) == (ROUTE, Demand(base=NEEDS), SMALL)
+    assert (event.route, event.demand, event.allocation) == (ROUTE, Demand(recipe=NEEDS), SMALL)
     assert [(m.property, m.required, m.actual) for m in event.mismatches] == [("memory", "4Gi", "1Gi")]
     assert not event.published
     assert outbox(site) == []
@@ -367,7 +367,7 @@ def test_preflight_hands_off_what_was_never_published_and_publishes_it(site: Sit
     record = site.record(handle)
     assert (record["where"], record["demand"], record["revision"]) == (
         "environment",
-        Demand(base=NEEDS).published,
+        Demand(recipe=NEEDS).published,
         1,
     )
     (event,) = told

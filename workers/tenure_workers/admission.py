@@ -146,4 +146,4 @@ class Admission:
 
 def _resolve(lease: Grant, base: Needs) -> Demand:
     job = read_needs(lease.job_needs, where=f"execution {lease.execution}: its requirements")
-    return Demand(base=base, job=job)
+    return Demand(recipe=base, job=job)

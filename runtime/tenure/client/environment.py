@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final
 
 from tenure.errors import Malformed, NewerSchema
@@ -50,11 +49,6 @@ _WAITS: Final = frozenset(WaitingReason) - {
     WaitingReason.AWAITING_TASKS,
 }
 
-#: Who asks for a property, in the words of those who wrote it.
-ASKED_BY: Final[Mapping[Layer, str]] = MappingProxyType(
-    {Layer.BASE: "recipe", Layer.SCOPES: "scope", Layer.TASK: "task", Layer.JOB: "job"}
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteDemand:
@@ -78,7 +72,7 @@ class RouteDemand:
 
     def asked_by(self, name: str) -> str:
         """Who asks for a property: "recipe", "scope", "task" or "job"."""
-        return ASKED_BY[self.sources[name]]
+        return self.sources[name].value
 
     def __str__(self) -> str:
         if self.needs is None:

@@ -74,7 +74,7 @@ class Starter:
         self._store = store
         self._instance = instance
         self._recipe = recipe
-        self._demand = Demand(base=recipe.needs, job=job_needs)
+        self._demand = Demand(recipe=recipe.needs, job=job_needs)
         self._correlation = options.correlation_id
         self._common: dict[str, Any] = {
             "instance": instance,

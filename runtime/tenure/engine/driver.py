@@ -197,7 +197,7 @@ class Driver:
         if grant.ordinals:
             parts = self._bench.executions.replay_parts(grant.instance, grant.execution)
         # The base stays as it was published, whatever the code says by now.
-        base = definition.needs if grant.demand is None else grant.published_demand().base
+        base = definition.needs if grant.demand is None else grant.published_demand().recipe
         records = Records(grant.execution, *parts)
         return LiveFrame(self._bench, grant, records, base, Code(recipe=definition.key))
 

@@ -264,7 +264,7 @@ class ReplayFrame(Frame):
 def _base(definition: RecipeDefinition[Any], recording: Recording) -> Needs:
     # As it was published, whatever the code says by now.
     stored = recording.stored
-    return stored.demand_of(RECIPE).base if "demand" in stored.records[RECIPE] else definition.needs
+    return stored.demand_of(RECIPE).recipe if "demand" in stored.records[RECIPE] else definition.needs
 
 
 def _told(call: Call, error: TaskFailed | TaskCancelled | None) -> str | None:

@@ -23,8 +23,8 @@ from tenure.model.needs import NO_NEEDS, Needs, overlay
 class Layer(StrEnum):
     """Who asks for a property. The order of the members is that of precedence: later wins."""
 
-    BASE = "base"
-    SCOPES = "scopes"
+    RECIPE = "recipe"
+    SCOPE = "scope"
     TASK = "task"
     JOB = "job"
 
@@ -39,11 +39,12 @@ _KNOWN: Final = frozenset({*Layer, _AT})
 class Demand:
     """The needs of one route by layer.
 
-    `scopes` are merged from outside in; `task` is the task's own declaration under what its call adds.
+    `scope` is all scopes around a call, merged from outside in; `task` is the task's own declaration under what
+    its call adds.
     """
 
-    base: Needs = NO_NEEDS
-    scopes: Needs = NO_NEEDS
+    recipe: Needs = NO_NEEDS
+    scope: Needs = NO_NEEDS
     task: Needs = NO_NEEDS
     job: Needs = NO_NEEDS
     #: The coordinates that the scopes were published for. Once those have a result the scopes are spent.
@@ -55,14 +56,14 @@ class Demand:
     published: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "effective", overlay(self.base, self.scopes, self.task, self.job))
+        object.__setattr__(self, "effective", overlay(self.recipe, self.scope, self.task, self.job))
         object.__setattr__(self, "text", str(self.effective))
         object.__setattr__(self, "published", self._publish())
 
     @property
     def unscoped(self) -> Demand:
         """Without the scopes: what a recipe route is placed and admitted by, since it replays first."""
-        return self if self.at is None and self.scopes.is_empty else replace(self, scopes=NO_NEEDS, at=None)
+        return self if self.at is None and self.scope.is_empty else replace(self, scope=NO_NEEDS, at=None)
 
     def sources(self) -> dict[str, Layer]:
         """Every effective property, as the one-line form names it, with the layer that it comes from."""
