@@ -39,8 +39,8 @@ _KNOWN: Final = frozenset({*Layer, _AT})
 class Demand:
     """The needs of one route by layer.
 
-    `scope` is all scopes around a call, merged from outside in; `task` is the task's own declaration under what
-    its call adds.
+    `scope` is all scopes around a call, merged from outside in; `task` is the task's own declaration under
+    what its call adds.
     """
 
     recipe: Needs = NO_NEEDS
