@@ -12,7 +12,7 @@ import pytest
 from tenure import Handle, Needs, Retry, Run, TaskContext, TaskFailed, recipe, task
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.handoff import HandoffEvent
-from tenure.errors import Unconfirmed
+from tenure.errors import InvalidInput, Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand
 from tenure.store.executions import Record
@@ -552,3 +552,67 @@ def test_a_handoff_whose_reply_is_lost_is_reported_by_nobody_and_stands(
     assert posted(site.store, handle) == [entry]
     assert handle.snapshot().attempts == []
     assert broken(site.store) == []
+
+
+def test_a_scope_outside_a_with_is_refused_at_the_next_call(site: Site) -> None:
+    """It would do nothing, and the task would run anywhere."""
+
+    @task
+    def one() -> str:
+        return "one"
+
+    @recipe
+    def careless(run: Run) -> str:
+        run.needs(memory="4Gi")
+        return run.call(one)
+
+    slot = site.slot(one, careless)
+    handle = site.run(careless)
+    slot.drain()
+    assert handle.status() == "failed"
+    assert "run.needs(memory=4Gi) does nothing by itself" in (handle.snapshot().error or "")
+
+
+def test_a_scope_is_given_as_needs_or_by_properties_and_ends_also_by_an_exception(site: Site) -> None:
+    @task
+    def one() -> str:
+        return "one"
+
+    @recipe
+    def scoped(run: Run) -> list[str]:
+        done = []
+        try:
+            with run.needs(Needs(cpu=1), memory="1Gi"):
+                done.append(run.call(one))
+                raise ValueError("left")  # noqa: TRY301  # what is tested
+        except ValueError:
+            done.append(run.call(one))
+        with run.needs():
+            done.append(run.call(one))
+        return done
+
+    slot = site.slot(one, scoped, allocation=Allocation(cpu=2, memory="1Gi"))
+    handle = site.run(scoped)
+    slot.drain()
+    assert handle.result(1) == ["one"] * 3
+    assert [handle.snapshot().demand_of(f"{n}:one").text for n in range(3)] == ["cpu=1,memory=1Gi", "", ""]
+
+
+@pytest.mark.parametrize("wrong", [{"memory": "1Gi"}, "memory=1Gi", 5, Allocation(memory="1Gi")])
+def test_needs_of_another_kind_are_refused_where_they_are_declared(site: Site, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"task one: needs: .* is no Needs"):
+
+        @task(needs=wrong)
+        def one() -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"recipe plain: needs: .* is no Needs"):
+
+        @recipe(needs=wrong)
+        def plain(run: Run) -> None: ...
+
+    @recipe
+    def fine(run: Run) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"needs: .* is no Needs"):
+        site.client.start(fine, needs=wrong)
+    assert site.client.list() == []

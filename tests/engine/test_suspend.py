@@ -15,7 +15,7 @@ from tenure.engine import steps as engine_steps
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.handoff import HandoffEvent
 from tenure.engine.signals import Stop
-from tenure.errors import StoreUnreachable, Unconfirmed
+from tenure.errors import InvalidInput, StoreUnreachable, Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand
 from tests.engine.handoffs import ask_for, handed_off, nothing_told, posted
@@ -682,3 +682,61 @@ def test_a_suspension_for_what_is_required_already_is_accepted_under_the_next_re
     assert handle.result(1) == "done"
     assert site.record(handle)["revision"] == 3
     assert set(handle.snapshot().checkpoints) == {"0:ask", "1:ask"}
+
+
+def test_what_is_asked_for_after_the_task_has_ended_is_refused(site: Site) -> None:
+    """A requirement that nobody hears of would be lost silently."""
+    kept: list[TaskContext] = []
+    errors: list[str] = []
+
+    @task
+    def keep(ctx: TaskContext) -> None:
+        kept.append(ctx)
+
+    @task
+    def late() -> None:
+        try:
+            kept[0].suspend(memory="4Gi")
+        except InvalidInput as error:
+            errors.append(str(error))
+
+    @recipe
+    def steps(run: Run) -> str:
+        run.call(keep)
+        run.call(late)
+        return "done"
+
+    slot = site.slot(keep, late, steps)
+    handle = site.run(steps)
+    slot.drain()
+    assert handle.result(1) == "done"
+    (said,) = errors
+    assert f"execution {handle.id}: 0:keep has ended" in said
+    assert handle.snapshot().job_needs.is_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"needs": {"memory": "4Gi"}}, "is no Needs"),
+        ({"ram": "4Gi"}, "'ram' is no property of needs"),
+        ({"memory": "lots"}, "'lots' is no quantity"),
+        ({}, "asks for nothing"),
+    ],
+)
+def test_a_suspension_that_cannot_be_read_is_an_error_of_its_task(
+    site: Site, given: dict[str, Any], said: str
+) -> None:
+    @task
+    def ask(ctx: TaskContext) -> None:
+        ctx.suspend(*([given.pop("needs")] if "needs" in given else []), **given)
+
+    @recipe
+    def steps(run: Run) -> None:
+        run.call(ask)
+
+    slot = site.slot(ask, steps)
+    handle = site.run(steps)
+    slot.drain()
+    assert handle.status() == "failed"
+    assert said in (handle.snapshot().error or "")

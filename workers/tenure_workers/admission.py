@@ -26,7 +26,7 @@ from tenure.engine.definitions import TaskDefinition
 from tenure.engine.handoff import ENVIRONMENT_REQUIRED, HandoffEvent
 from tenure.engine.placement import Code
 from tenure.engine.presence import Phase, Presence, Unwatched
-from tenure.model.allocation import Allocation
+from tenure.model.allocation import Allocation, check_allocation
 from tenure.model.demand import Demand, read_needs
 from tenure.model.fit import Mismatch, compare
 from tenure.model.needs import Needs
@@ -53,7 +53,7 @@ class Admission:
         presence: Presence | None = None,
         on_handoff: Callable[[HandoffEvent], None] | None = None,
     ) -> None:
-        self.allocation = allocation
+        self.allocation = check_allocation(allocation)
         self._runtime = runtime
         self._presence = presence or Unwatched()
         self._on_handoff = on_handoff

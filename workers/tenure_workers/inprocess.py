@@ -24,7 +24,7 @@ from tenure.engine.handoff import HandoffEvent
 from tenure.engine.signals import Stop
 from tenure.engine.workset import Workset
 from tenure.errors import InvalidInput, TenureError
-from tenure.model.allocation import Allocation
+from tenure.model.allocation import Allocation, check_allocation
 from tenure.model.names import check_pool
 from tenure.model.status import ExecutionStatus
 from tenure.store.keys import RECIPE, route_member
@@ -100,7 +100,7 @@ class InProcessWorker:
         self._client = client
         self._store = client.store
         self._definitions = code if isinstance(code, Definitions) else load_modules(_modules(code))
-        self._allocation = allocation or Allocation()
+        self._allocation = check_allocation(allocation)
         self._on_handoff = on_handoff
         #: The name of its session.
         self.name = session_name(name)

@@ -17,7 +17,7 @@ from tenure.model.data import encode, input_hash
 from tenure.model.demand import Demand, write_needs
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.names import check_execution_id
-from tenure.model.needs import Needs
+from tenure.model.needs import Needs, check_needs
 from tenure.store.answers import StartAnswer
 from tenure.store.executions import NewExecution
 from tenure.store.keys import RECIPE
@@ -70,7 +70,7 @@ class Starter:
             )
         if options.delay is not None and options.at is not None:
             raise InvalidInput("delay= and at= both say when it may begin; give one of them")
-        job_needs = options.needs or Needs()
+        job_needs = check_needs(options.needs, where="needs")
         self._store = store
         self._instance = instance
         self._recipe = recipe

@@ -92,13 +92,14 @@ def run_task(
         return _judge(task, grant, error)
     finally:
         recipe_running.reset(token)
+        directive = context.end()
     _leave_if_forked(process)
     if context.lost is not None:
         raise context.lost
     try:
         plain = task.signature.dump_result(result)
         payload = encode(plain, limit=payload_limit, where=_where(grant, "the result"))
-        return Completed(payload, context.directive)
+        return Completed(payload, directive)
     except InvalidInput as error:
         # Running it again would give the same, and its effect has happened: no retry.
         return Failed(describe(error), type(error).__name__)

@@ -11,7 +11,7 @@ from tenure.engine.presence import Presence
 from tenure.engine.signals import Withdraw
 from tenure.errors import InvalidInput, LeaseLost, StoreUnreachable, Unconfirmed
 from tenure.model.demand import write_needs
-from tenure.model.needs import NO_NEEDS, Needs, overlay
+from tenure.model.needs import NO_NEEDS, Needs, needs_of, overlay
 from tenure.store.grants import Grant
 from tenure.store.leases import SlotLeases
 
@@ -30,6 +30,7 @@ class TaskContext:
         self._presence = presence
         self._last_report = 0.0
         self._requires = NO_NEEDS
+        self._has_ended = False
         #: What a report of this task met that ended its ownership; an error of the user's own is not one.
         self.lost: LeaseLost | Unconfirmed | StoreUnreachable | None = None
 
@@ -66,13 +67,10 @@ class TaskContext:
         if self.cancelled:
             raise Withdraw(f"{self._grant.capability} stopped when it was asked to")
 
-    @property
-    def directive(self) -> str | None:
-        """What `suspend` has asked for, as it is stored; None if nothing."""
-        return None if self._requires.is_empty else write_needs(self._requires)
+    def suspend(self, needs: Needs | None = None, /, **properties: Any) -> None:
+        """Require other needs of the whole execution from the end of this task on.
 
-    def suspend(self, needs: Needs) -> None:
-        """Require `needs` of the whole execution from the end of this task on.
+        They are given as `Needs(...)` or by their properties: `ctx.suspend(memory="64Gi")`.
 
         The task goes on. When it has returned and its result is recorded, the execution is yielded, also if
         this slot would do, and goes on where the new requirements are met. They win over what recipe, scopes
@@ -80,9 +78,22 @@ class TaskContext:
         nothing is required.
 
         Raises:
-            InvalidInput: `needs` is no Needs, or an empty one.
+            InvalidInput: they cannot be read, there are none, or the task has ended.
         """
-        self._requires = overlay(self._requires, _required(needs))
+        asked = needs_of(needs, properties, where="ctx.suspend")
+        if asked.is_empty:
+            raise InvalidInput("ctx.suspend asks for nothing; say what is needed, as in memory='64Gi'")
+        if self._has_ended:
+            raise InvalidInput(
+                f"execution {self._grant.execution}: {self._grant.capability} has ended, and nobody would "
+                "hear of what ctx.suspend asks for now; call it before the task returns"
+            )
+        self._requires = overlay(self._requires, asked)
+
+    def end(self) -> str | None:
+        """The task has ended; what it requires of the job, as it is stored, or None."""
+        self._has_ended = True
+        return None if self._requires.is_empty else write_needs(self._requires)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the task is. Frequent calls are thinned out; a full one is always written.
@@ -112,15 +123,6 @@ class TaskContext:
         except (LeaseLost, Unconfirmed, StoreUnreachable) as error:
             self.lost = error
             raise
-
-
-def _required(needs: object) -> Needs:
-    if isinstance(needs, Needs) and not needs.is_empty:
-        return needs
-    raise InvalidInput(
-        f"ctx.suspend({needs!r}): say what the execution needs from here on, as in "
-        'ctx.suspend(Needs(memory="64Gi"))'
-    )
 
 
 def storable(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from tenure.errors import DirectCall, InvalidInput, ModuleNotLoadable
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.names import check_task_name
-from tenure.model.needs import Needs
+from tenure.model.needs import Needs, check_needs
 from tenure.model.retry import ONE_ATTEMPT, Retry
 from tenure.model.signature import Signature, injected_parameter
 from tenure.model.status import Effects
@@ -146,7 +146,7 @@ def task(
         return TaskDefinition(
             target,
             name=name or target.__name__,
-            needs=needs or Needs(),
+            needs=check_needs(needs, where=f"task {target.__name__}: needs"),
             retry=retry or ONE_ATTEMPT,
             timeout=None
             if timeout is None
@@ -181,7 +181,12 @@ def recipe(
     """
 
     def define(target: Callable[..., R]) -> RecipeDefinition[R]:
-        return RecipeDefinition(target, name=name or target.__name__, version=version, needs=needs or Needs())
+        return RecipeDefinition(
+            target,
+            name=name or target.__name__,
+            version=version,
+            needs=check_needs(needs, where=f"recipe {target.__name__}: needs"),
+        )
 
     return define(func) if func is not None else define
 

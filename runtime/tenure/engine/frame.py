@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
@@ -52,6 +53,7 @@ class Frame(ABC):
         self._checkpoints = dict(checkpoints)
         self._demands = demands
         self._scopes: tuple[Needs, ...] = ()
+        self._unentered: Needs | None = None
         self._thread = threading.get_ident()
 
     # -- what a recipe asks for ------------------------------------------------------------------------------
@@ -102,13 +104,19 @@ class Frame(ABC):
             self._begin_timer(call, duration)
         self._recorded(found, call)
 
-    def push_scope(self, scope: Needs) -> None:
-        """Enter a scope: its properties win over those outside."""
-        self._scopes = (*self._scopes, scope)
+    def scope(self, needs: Needs) -> AbstractContextManager[None]:
+        """A scope to be entered: its properties win over those outside."""
+        self._unentered = needs
+        return self._in_scope(needs)
 
-    def pop_scope(self) -> None:
-        """Leave the innermost scope."""
-        self._scopes = self._scopes[:-1]
+    @contextmanager
+    def _in_scope(self, needs: Needs) -> Iterator[None]:
+        self._unentered, outside = None, self._scopes
+        self._scopes = (*outside, needs)
+        try:
+            yield
+        finally:
+            self._scopes = outside
 
     def check_call(self) -> None:
         """Raise unless a call of the recipe may be made now, in this thread."""
@@ -118,6 +126,11 @@ class Frame(ABC):
                 "the order of such calls cannot be replayed, so use run.map for what runs in parallel"
             )
         self.check_live()
+        if self._unentered is not None:
+            raise InvalidInput(
+                f"execution {self.execution}: run.needs({self._unentered}) does nothing by itself; "
+                "write `with run.needs(...):` around the calls that it is for"
+            )
 
     # -- what kinds of frames differ in ----------------------------------------------------------------------
 

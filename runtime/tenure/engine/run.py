@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tenure.engine.definitions import RecipeDefinition, TaskDefinition, recipe_running
 from tenure.engine.frame import Frame
-from tenure.errors import InvalidInput, UnknownTask
+from tenure.errors import UnknownTask
 from tenure.model.data import decode, encode
 from tenure.model.duration import Duration, parse_duration
-from tenure.model.needs import Needs
+from tenure.model.needs import Needs, check_needs, needs_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_NONE = Needs()
 
 
 class Run:
@@ -79,17 +77,16 @@ class Run:
         """
         return self._frame.map(_checked(task), list(items), kwargs, _needs(task, needs))
 
-    @contextmanager
-    def needs(self, **properties: Any) -> Iterator[None]:
-        """A scope: calls inside need `properties`, which win over those outside; dropped on leaving.
+    def needs(self, needs: Needs | None = None, /, **properties: Any) -> AbstractContextManager[None]:
+        """A scope, for `with`: calls inside need this, which wins over what is outside; dropped on leaving.
 
-        `properties` are those of `Needs`: cpu, memory, gpu, label, ...
+        It is given as `Needs(...)` or by its properties: `with run.needs(memory="8Gi"):`. A property that is
+        left out stays as it is outside; none can be taken back.
+
+        Raises:
+            InvalidInput: it cannot be read. At the next call, if it is not used with `with`.
         """
-        self._frame.push_scope(Needs(**properties))
-        try:
-            yield
-        finally:
-            self._frame.pop_scope()
+        return self._frame.scope(needs_of(needs, properties, where="run.needs"))
 
     def sleep(self, duration: Duration) -> None:
         """Wait by the store's clock ("90s", "30d", seconds or a timedelta); no worker is held."""
@@ -126,14 +123,8 @@ def run_recipe(
 
 
 def _needs(task: TaskDefinition[..., Any], needs: object) -> Needs:
-    if needs is None:
-        return _NONE
-    if isinstance(needs, Needs):
-        return needs
-    raise InvalidInput(
-        f"needs={needs!r}: what a call of {task.name} needs is given as Needs(...); a parameter of the task "
-        "that has this name is given by position"
-    )
+    where = f"needs= of a call of {task.name} (a parameter of the task that has this name goes by position)"
+    return check_needs(needs, where=where)
 
 
 def _checked(task: object) -> TaskDefinition[..., Any]:

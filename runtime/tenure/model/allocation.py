@@ -138,3 +138,18 @@ def _read_image(value: object) -> Image | None:
         case _:
             raise InvalidInput(f"image: {shown(value)} is no image; give its reference or its parts")
     return None if image == Image() else image
+
+
+def check_allocation(value: object) -> Allocation:
+    """Return an allocation as it was given, and one of which nothing is known for None.
+
+    Raises:
+        InvalidInput: it is something else; says what to give instead.
+    """
+    if value is None:
+        return Allocation()
+    if isinstance(value, Allocation):
+        return value
+    raise InvalidInput(
+        f"allocation: {shown(value)} is no Allocation; write Allocation(memory='8Gi') with what a slot has"
+    )

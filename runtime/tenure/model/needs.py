@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from tenure.errors import InvalidInput
 from tenure.model.facts import Facts
@@ -85,6 +85,32 @@ NO_NEEDS: Final = Needs()
 def overlay(*layers: Needs) -> Needs:
     """Lay needs over each other, property by property: the later layer wins, with more or with less."""
     return reduce(Needs.overlaid_by, layers, NO_NEEDS)
+
+
+def check_needs(value: object, *, where: str) -> Needs:
+    """Return needs as they were given, and none for None.
+
+    Raises:
+        InvalidInput: it is something else; says what to give instead.
+    """
+    if value is None:
+        return NO_NEEDS
+    if isinstance(value, Needs):
+        return value
+    raise InvalidInput(f"{where}: {shown(value)} is no Needs; write Needs(memory='8Gi') with what is needed")
+
+
+def needs_of(given: object, properties: Mapping[str, Any], *, where: str) -> Needs:
+    """Needs that are given as a value, as its properties, or as both; the properties win.
+
+    Raises:
+        InvalidInput: `given` is something else, or there is no such property.
+    """
+    if unknown := [name for name in properties if name not in Needs.properties]:
+        raise InvalidInput(
+            f"{where}: {unknown[0]!r} is no property of needs; there are {', '.join(Needs.properties)}"
+        )
+    return overlay(check_needs(given, where=where), Needs(**properties))
 
 
 def read_image_reference(value: object) -> str:
