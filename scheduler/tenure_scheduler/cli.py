@@ -16,6 +16,8 @@ from tenure_scheduler.process import build, courier_for, owner_id, scheduler_set
 from tenure_scheduler.provisioner import provisioner_of
 from tenure_scheduler.stopping import Stopping
 
+log = logging.getLogger(__name__)
+
 
 @click.command()
 @click.option("--url", help="The server, if not the one that `tenure --url` names.")
@@ -27,8 +29,9 @@ from tenure_scheduler.stopping import Stopping
     metavar="COMMAND|URL",
     envvar="TENURE_PROVISIONER",
     show_envvar=True,
-    help="Who is told when an execution needs a worker that is not there: a command line, which gets JSON on "
-    "its stdin, or a URL to POST it to. Give all schedulers of a namespace the same; the leader's counts.",
+    help="Who is told when an execution needs a worker that is not there: a command line, which is run "
+    "without a shell and gets JSON on its stdin, or a URL to POST it to. Give all schedulers of a namespace "
+    "the same; the leader's counts.",
 )
 @click.option("--verbose", is_flag=True, help="Log what every duty has done.")
 @pass_target
@@ -59,5 +62,6 @@ def scheduler(
                 environment=os.environ,
             )
         )
+        log.info("provisioner: %s", "nobody is told of handoffs and unmet demand" if hook is None else hook)
         carrying = None if told is None else stack.enter_context(courier_for(store, told))
         build(store, owner=owner_id(name), stopping=stopping, courier=carrying).run()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from email.message import Message
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final, Protocol
 from urllib.parse import urlsplit
@@ -27,6 +29,9 @@ from urllib.parse import urlsplit
 from tenure.errors import InvalidInput
 from tenure.store.outbox import OutboxEvent
 
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+#: What a shell would act on; a command is run without one.
+_SHELL: Final = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "&"})
 #: Of what a hook prints or answers: enough for its last line or two.
 _TAIL: Final = 500
 
@@ -62,7 +67,9 @@ def provisioner_of(text: str, *, timeout: timedelta) -> Provisioner:
         InvalidInput: a URL that cannot be read, or a command that does not exist.
     """
     seconds = timeout.total_seconds()
-    if text.lower().startswith(("http://", "https://")):
+    if (scheme := _SCHEME.match(text)) is not None:
+        if scheme[1].lower() not in {"http", "https"}:
+            raise InvalidInput(f"provisioner {text!r}: a URL begins with http:// or https://")
         return Webhook(_checked_url(text), timeout_seconds=seconds)
     return Command(_checked_command(text), timeout_seconds=seconds)
 
@@ -215,6 +222,13 @@ def _checked_command(text: str) -> list[str]:
     if not arguments:
         raise InvalidInput("provisioner: give a command line, or a URL with http:// or https://")
     found = shutil.which(arguments[0])
+    if signs := _SHELL.intersection(arguments):
+        raise InvalidInput(
+            f"provisioner {text!r}: it is run without a shell, to which {min(signs)!r} would mean something; "
+            "put it into a script, or write sh -c '...'"
+        )
+    if found is None and Path(arguments[0]).is_file():
+        raise InvalidInput(f"provisioner: {arguments[0]!r} is not executable; chmod +x it")
     if found is None:
         raise InvalidInput(
             f"provisioner: there is no command {arguments[0]!r}; give its path, or a URL with http:// or https://"

@@ -126,6 +126,21 @@ def test_a_webhook_is_told_the_same(world: World, leader: int, begin: Begin) -> 
     assert kept(world.store) == {}
 
 
+def test_what_has_ended_meanwhile_wants_no_machine_any_more(
+    world: World, leader: int, begin: Begin, script: Script
+) -> None:
+    """A cancelled execution, while its provisioner was away: nobody should buy a machine for it."""
+    for execution in ("e1", "e2"):
+        world.start(execution)
+    events = [post(world.store, execution=execution) for execution in ("e1", "e2")]
+    world.store.executions.cancel("default", "e1", reason="test", nonce="n")
+    world.store.duties.remove_event(leader, waiting(world.store)[0])
+
+    assert begin(script.command).round(leader).delivered == 1
+    assert script.ids == [events[1]]
+    assert kept(world.store) == {}
+
+
 def test_a_delivery_that_ends_wakes_the_scheduler(
     world: World, leader: int, begin: Begin, script: Script
 ) -> None:

@@ -78,6 +78,18 @@ def test_waiting_work_that_its_last_session_leaves_is_told_of_as_unmet(
     assert (event.body["code"], event.body["demand"]) == ("recipe book@1", {"memory": "8Gi"})
 
 
+def test_a_new_leader_tells_again_of_what_nobody_meets(world: World, leader: int) -> None:
+    """The one before may have had no provisioner, or one that lost what it was told."""
+    for n in range(3):
+        world.start(f"e{n}", memory="8Gi")
+    world.start("f", memory="16Gi")
+    for told in (2, 4):
+        placement = placement_of(world, limit=2)
+        settle(placement, leader)
+        settle(placement, leader)
+        assert len(waiting(world.store)) == told
+
+
 def test_a_demand_is_told_of_again_when_a_session_has_gone(world: World) -> None:
     world.register("small", memory="1Gi")
     view = world.store.placement.view()

@@ -208,3 +208,16 @@ def test_what_can_be_no_hook_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         provisioner_of(text, timeout=LONG)
     assert "secret" not in str(refused.value)
+
+
+def test_a_refusal_says_what_to_do(tmp_path: Path) -> None:
+    (script := tmp_path / "scale.sh").write_text("#!/bin/sh\n")
+    for text, said in (
+        ("ftp://host/", "begins with http:// or https://"),
+        ("cat && false", "sh -c '...'"),
+        (str(script), "is not executable; chmod +x it"),
+        ("no-such-command-anywhere", "there is no command"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            provisioner_of(text, timeout=LONG)
+        assert said in str(refused.value)

@@ -14,7 +14,7 @@ import redis
 import redis.exceptions as failures
 
 from tenure.errors import Malformed, StoreFull
-from tenure.model.status import SessionState
+from tenure.model.status import ExecutionStatus, SessionState, is_terminal
 from tenure.store.answers import (
     DeliverAnswer,
     DueAnswer,
@@ -222,6 +222,20 @@ class DutyStore:
         with reaching():
             stored: Any = self._client.hmget(self._keys("outbox_event"), ids)
         return [read_event(one, raw) for one, raw in zip(ids, stored, strict=True)]
+
+    def ended(self, events: Sequence[OutboxEvent]) -> frozenset[str]:
+        """Ids of those events whose execution has ended meanwhile, so that it needs nothing any more."""
+        with reaching(), self._client.pipeline(transaction=False) as pipe:
+            for event in events:
+                pipe.hget(self._keys("execution", event.instance, event.execution), "status")
+            statuses = pipe.execute(raise_on_error=False)
+        ends = {status.value.encode() for status in ExecutionStatus if is_terminal(status)}
+        return frozenset(event.id for event, raw in zip(events, statuses, strict=True) if raw in ends)
+
+    def forget_unmet(self) -> None:
+        """Let every demand that nobody meets be told of again when placement comes to it."""
+        with reaching():
+            self._client.unlink(self._keys("unmet"))
 
     def remove_event(self, leader: int, event_id: str) -> DeliverAnswer:
         """Forget an event that was accepted, or that nobody is to have."""

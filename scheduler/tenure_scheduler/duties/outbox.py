@@ -122,9 +122,15 @@ class OutboxDelivery:
         """How many were handed over, and how many could not be read."""
         begun = malformed = 0
         page = self._duties.due_events(limit=self._limit) if courier.has_room() else []
+        readable = [event for event in page if not isinstance(event, UnreadableEvent)]
+        ended = self._duties.ended(readable) if readable else frozenset()
         for event in page:
             if not isinstance(event, UnreadableEvent):
-                begun += courier.carry(event)
+                if event.id in ended:
+                    # It wants no machine any more; to tell of it would only cost one.
+                    self._duties.remove_event(leader, event.id)
+                else:
+                    begun += courier.carry(event)
                 continue
             try:
                 self._duties.set_event_aside(leader, event)

@@ -56,12 +56,18 @@ class ParkedWork:
         self._began: int | None = None
         self._walked: int | None = None
         self._emptied: dict[str, int] = {}
+        self._leader: int | None = None
+        self._told: set[Wanted] = set()
 
     def run_once(self, leader: int) -> PlacementReport:
         """Evict, then place."""
+        if leader != self._leader:
+            # Whoever led before may have had nobody to tell of what nobody meets.
+            self._duties.forget_unmet()
+            self._leader, self._walked, self._began = leader, None, None
         view = self._placement.view()
         evicted, more = self._evict(leader, view)
-        page = _Page(leader, view, self._duties, self._complaints)
+        page = _Page(leader, view, self._duties, self._complaints, self._told)
         unplaced = self._duties.unplaced(self._limit)
         for route, wanted in self._wanted(unplaced):
             page.place(route, wanted, keep_parked=False)
@@ -100,6 +106,7 @@ class ParkedWork:
         """One page of the walk; says whether there is more to walk."""
         if self._began is None:
             self._began = view.revision
+            self._told.clear()
         more = False
         for walk in self._walks:
             for route, wanted in self._wanted(walk.page(self._limit)):
@@ -144,7 +151,15 @@ class ParkedWork:
 class _Page:
     """One run's placing: counts, and the candidates computed so far."""
 
-    def __init__(self, leader: int, view: RegistryView, duties: DutyStore, complaints: Complaints) -> None:
+    def __init__(
+        self,
+        leader: int,
+        view: RegistryView,
+        duties: DutyStore,
+        complaints: Complaints,
+        told: set[Wanted],
+    ) -> None:
+        self._told = told
         self._leader = leader
         self._view = view
         self._duties = duties
@@ -154,7 +169,10 @@ class _Page:
         self.stale = False
 
     def place(self, route: str, wanted: Wanted | Malformed | None, *, keep_parked: bool) -> None:
-        """Place one route. With `keep_parked`, one that no queue admits is left as it is, at no cost."""
+        """Place one route. With `keep_parked`, one that no queue admits is left as it is, at no cost.
+
+        But for the first of those that want the same: by it, what nobody meets is told of.
+        """
         if self.stale:
             return
         if isinstance(wanted, Malformed):
@@ -162,8 +180,10 @@ class _Page:
             return
         candidates = self._candidates_for(wanted) if wanted else []
         if wanted and keep_parked and not candidates:
-            self.parked += 1
-            return
+            if wanted in self._told:
+                self.parked += 1
+                return
+            self._told.add(wanted)
         lacking = wanted if not candidates else None
         try:
             answer = self._duties.place(

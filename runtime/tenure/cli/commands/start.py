@@ -64,7 +64,7 @@ def start(
     wait: bool,
     timeout: str | None,
 ) -> None:
-    r"""Start an execution of RECIPE (its name, or name@version) and print its id.
+    """Start an execution of RECIPE (its name, or name@version) and print its id.
 
     ARGUMENTS are JSON, in order or as key=JSON; a word that is not JSON is text:
 
@@ -73,7 +73,7 @@ def start(
       tenure start --import shop order '{"item": "tea", "count": 2}' note='"42"'
 
     Put -- before arguments that begin with a dash.
-    """
+    """  # noqa: D301  # click's mark for lines to be left as they are is the character itself
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait, which is not given")
     seconds = None if timeout is None else parse_duration(timeout, name="--timeout").total_seconds()
