@@ -21,6 +21,19 @@ FACTORS = {name: Fraction(factor) for name, factor in BINARY.items()} | {
 }
 DIGITS = "0123456789"
 AMOUNTS = ("cpu", "memory", "ephemeral_storage", "gpu")
+#: How else people write the parts of a platform; the first is the one that images use.
+SYSTEMS = {"linux": ["linux"], "windows": ["windows"], "darwin": ["darwin", "macos"]}
+ARCHITECTURES = {
+    ("amd64", None): ["amd64", "x86_64", "x86-64"],
+    ("amd64", "v2"): ["amd64/v2", "x86_64/v2", "x86-64/v2"],
+    ("386", None): ["386", "i386"],
+    ("arm64", None): ["arm64", "aarch64"],
+    ("arm64", "v8"): ["arm64/v8", "aarch64/v8", "arm64/8", "aarch64/8"],
+    ("arm", None): ["arm"],
+    ("arm", "v5"): ["arm/v5", "arm/5"],
+    ("arm", "v6"): ["arm/v6", "arm/6", "armel", "armel/v6", "armel/6"],
+    ("arm", "v7"): ["arm/v7", "arm/7", "armhf", "armhf/v7", "armhf/7"],
+}
 
 
 def quantity(text: str) -> Fraction | None:

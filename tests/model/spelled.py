@@ -84,9 +84,11 @@ def spelled(draw: st.DrawFn, *, zero: bool) -> Spelled:
         meaning[f"label.{name}"] = draw(st.sampled_from(["eu", "us", "EU"]))
         given.setdefault("label", {})[name] = meaning[f"label.{name}"]
     if draw(st.booleans()):
-        os_arch = [draw(st.sampled_from(part)) for part in (["linux", "windows"], ["arm64", "arm"])]
-        meaning["platform"] = (*os_arch, draw(st.sampled_from([None, "v7", "v8"])))
-        text = restated.text("platform", meaning["platform"])
+        system = draw(st.sampled_from(list(restated.SYSTEMS)))
+        machine = draw(st.sampled_from(list(restated.ARCHITECTURES)))
+        meaning["platform"] = (system, *machine)
+        parts = (restated.SYSTEMS[system], restated.ARCHITECTURES[machine])
+        text = "/".join(draw(st.sampled_from(spellings)) for spellings in parts)
         given["platform"] = draw(st.sampled_from([text, text.upper(), text.title()]))
     return Spelled(given, meaning)
 

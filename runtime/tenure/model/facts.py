@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from tenure.errors import InvalidInput, Malformed, NewerSchema
+from tenure.model.platforms import parse_platform
 from tenure.model.quantity import (
     Quantity,
     format_bytes,
@@ -32,7 +33,6 @@ _GROUPS: Final[Mapping[str, str]] = {RESOURCE: "resources", LABEL: "label", "ima
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_PLATFORM: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}(?:/[A-Za-z0-9_.-]{1,63}){1,2}")
 _OWN_NAMES: Final = frozenset({"cpu", "memory", "ephemeral_storage", "ephemeral-storage", "gpu"})
 
 
@@ -76,7 +76,7 @@ class Facts:
             "resources": _members(
                 resources, "resources", lambda name, value: _resource(name, value, zero=zero)
             ),
-            "platform": None if platform is None else _platform(platform),
+            "platform": None if platform is None else parse_platform(platform),
             "label": _members(label, "label", _label),
         }
         for name, value in values.items():
@@ -253,12 +253,4 @@ def _label(name: str, value: object) -> str:
     raise InvalidInput(
         f"{LABEL}{name}: {shown(value)} is no label value; use at most 63 letters, digits, '.', '_' and '-', "
         "for example 'eu-west'"
-    )
-
-
-def _platform(value: object) -> str:
-    if isinstance(value, str) and _PLATFORM.fullmatch(value):
-        return value.lower()
-    raise InvalidInput(
-        f"platform: {shown(value)} is no platform; write os/arch or os/arch/variant, as in 'linux/amd64'"
     )
