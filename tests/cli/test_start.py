@@ -73,6 +73,12 @@ def test_options_reach_the_execution(tenure: Tenure, client: Client) -> None:
     assert stored.job_needs == Needs(memory="2Gi", label={"zone": "eu"})
 
 
+def test_needs_that_cannot_be_read_are_told_of_their_option(tenure: Tenure) -> None:
+    ended = tenure.here("start", *SAMPLES, "publish", "Dune", "--needs", "image.manifest_digest=sha256:aaa")
+    assert ended.code == 2
+    assert ended.err.startswith("Error: --needs: 'image.manifest_digest' is no property; an image is pinned")
+
+
 def test_the_same_id_and_input_are_the_same_execution(tenure: Tenure, client: Client) -> None:
     words = ["start", *SAMPLES, "publish", "Dune", "--id", "dune"]
     assert [tenure(*words).out for _ in range(2)] == ["dune\n", "dune\n"]

@@ -73,14 +73,22 @@ def test_the_environment_tells_an_allocation() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "says"),
     [
-        ("TENURE_ALLOCATION_CPUS", "2", "TENURE_ALLOCATION_CPUS is not known; .* CPU, MEMORY"),
-        ("TENURE_ALLOCATION_CPU", "two", "cpu: 'two'"),
+        ("TENURE_ALLOCATION_CPUS", "2", "TENURE_ALLOCATION_CPUS: .* not known; .* CPU, MEMORY"),
+        ("TENURE_ALLOCATION_CPU", "two", "TENURE_ALLOCATION_CPU: cpu: 'two'"),
+        ("TENURE_ALLOCATION_IMAGE_MANIFEST_DIGEST", "sha256:aa", "TENURE_ALLOCATION_IMAGE_MANIFEST_DIGEST: "),
+        ("TENURE_ALLOCATION_RESOURCES", "fpga=x", "TENURE_ALLOCATION_RESOURCES: resource.fpga: 'x'"),
+        (
+            "TENURE_ALLOCATION_RESOURCES",
+            "fpga=1,ephemeral-storage=1Gi",
+            "TENURE_ALLOCATION_RESOURCES: .* write 'TENURE_ALLOCATION_EPHEMERAL_STORAGE=1Gi' instead",
+        ),
+        ("TENURE_ALLOCATION_LABELS", "zone=a b", "TENURE_ALLOCATION_LABELS: label.zone: 'a b'"),
         ("TENURE_ALLOCATION_LABELS", "eu", "TENURE_ALLOCATION_LABELS: 'eu' is not name=value"),
     ],
 )
 def test_a_variable_that_cannot_be_read_is_named(variable: str, text: str, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        Allocation.from_environment({variable: text})
+    with pytest.raises(InvalidInput, match=f"^{says}"):
+        Allocation.from_environment({"TENURE_ALLOCATION_GPU": "1", variable: text})
 
 
 def test_flags_lie_over_the_environment() -> None:

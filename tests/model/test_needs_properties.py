@@ -184,8 +184,6 @@ def test_a_line_reads_back_or_is_refused(kind: type[Needs | Allocation], text: s
     [
         "ephemeral-storage=1Gi,ephemeral_storage=2Gi",
         "image=a:1,image.reference=b:1",
-        "label=a,label.zone=eu",
-        "resource.fpga=1,resources=2",
     ],
 )
 def test_a_property_is_not_given_twice_in_two_spellings(kind: type[Needs | Allocation], text: str) -> None:

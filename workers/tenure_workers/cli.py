@@ -89,7 +89,7 @@ def _work(plan: Plan, url: str | None, namespace: str) -> int:
 
 def _allocation(text: str | None) -> Allocation:
     told = Allocation.from_environment(os.environ)
-    return told if text is None else told.overlaid_by(Allocation.parse(text))
+    return told if text is None else told.overlaid_by(Allocation.parse(text, source="--allocation"))
 
 
 def _level(text: str) -> int:

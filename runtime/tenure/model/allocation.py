@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Final, Self
 
 from tenure.errors import InvalidInput
-from tenure.model.facts import LABEL, RESOURCE, Facts, read_pairs
+from tenure.model.facts import OWN_NAMES, Facts, told_by
+from tenure.model.lines import LABEL, RESOURCE, read_pairs
 from tenure.model.needs import DIGEST, Needs, read_image_reference
 from tenure.model.quantity import Quantity
 from tenure.model.shown import shown
@@ -27,8 +28,11 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "IMAGE_MANIFEST_DIGEST": "image.manifest_digest",
     "IMAGE_ID": "image.image_id",
 }
-#: Variables with a comma-separated list, for names that no variable can spell.
-_LISTS: Final[Mapping[str, str]] = {"LABELS": LABEL, "RESOURCES": RESOURCE}
+#: Variables with a comma-separated list, for names that no variable can spell; and what it may look like.
+_LISTS: Final[Mapping[str, tuple[str, str]]] = {
+    "LABELS": (LABEL, "zone=eu,disk=ssd"),
+    "RESOURCES": (RESOURCE, "example.com/fpga=1,license=2"),
+}
 
 _DIGEST: Final = re.compile(DIGEST)
 _IMAGE_ID: Final = re.compile(r"(?:(?!,)[!-~]){1,512}")
@@ -70,6 +74,7 @@ class Allocation(Facts):
     example: ClassVar[str] = "cpu=2,memory=4Gi,platform=linux/amd64,label.zone=eu"
     zero_counts: ClassVar[bool] = True
     properties: ClassVar[tuple[str, ...]] = Needs.properties
+    names: ClassVar[tuple[str, ...]] = (*Needs.names, "image.manifest_digest", "image.image_id")
 
     def __init__(
         self,
@@ -103,23 +108,33 @@ class Allocation(Facts):
         """
         texts: dict[str, str] = {}
         for variable, text in environment.items():
-            if not variable.startswith(PREFIX) or not text.strip():
-                continue
-            suffix = variable.removeprefix(PREFIX)
-            if suffix in _VARIABLES:
-                texts[_VARIABLES[suffix]] = text.strip()
-            elif suffix in _LISTS:
-                pairs = read_pairs(text, variable, "a=1,b=2")
-                texts |= {_LISTS[suffix] + name: value for name, value in pairs.items()}
-            else:
-                known = ", ".join([*_VARIABLES, *_LISTS])
-                raise InvalidInput(f"{variable} is not known; after {PREFIX} there may be {known}")
+            if variable.startswith(PREFIX) and text.strip():
+                with told_by(variable):
+                    told = _read_variable(variable.removeprefix(PREFIX), text.strip())
+                    cls.from_texts(told)  # by itself, so that what is wrong is told of this variable
+                texts |= told
         return cls.from_texts(texts)
 
     def _image_texts(self) -> dict[str, str | None]:
         if self.image is None:
             return {}
         return {f"image.{part.name}": getattr(self.image, part.name) for part in fields(Image)}
+
+
+def _read_variable(suffix: str, text: str) -> dict[str, str]:
+    """What a variable tells, named as in the one-line form."""
+    if suffix in _VARIABLES:
+        return {_VARIABLES[suffix]: text}
+    if suffix not in _LISTS:
+        known = ", ".join([*_VARIABLES, *_LISTS])
+        raise InvalidInput(f"this variable is not known; after {PREFIX} there may be {known}")
+    prefix, example = _LISTS[suffix]
+    pairs = read_pairs(text, example)
+    for name, value in pairs.items():
+        if prefix == RESOURCE and name in OWN_NAMES:
+            own = PREFIX + name.replace("-", "_").upper()
+            raise InvalidInput(f"{name!r} is a property of its own; write {shown(f'{own}={value}')} instead")
+    return {prefix + name: value for name, value in pairs.items()}
 
 
 def _read_image(value: object) -> Image | None:

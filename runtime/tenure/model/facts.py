@@ -8,13 +8,15 @@ key of the stored form, and, for the members of `resources` and `label`, with a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
 from tenure.errors import InvalidInput, Malformed, NewerSchema
+from tenure.model.lines import LABEL, NAME, RESOURCE, check_names, nest, read_pairs
 from tenure.model.platforms import parse_platform
 from tenure.model.quantity import (
     Quantity,
@@ -27,13 +29,9 @@ from tenure.model.quantity import (
 )
 from tenure.model.shown import shown
 
-RESOURCE: Final = "resource."
-LABEL: Final = "label."
-_GROUPS: Final[Mapping[str, str]] = {RESOURCE: "resources", LABEL: "label", "image.": "image"}
-
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_OWN_NAMES: Final = frozenset({"cpu", "memory", "ephemeral_storage", "ephemeral-storage", "gpu"})
+#: What is no counted resource, since it is a property itself.
+OWN_NAMES: Final = frozenset({"cpu", "memory", "ephemeral_storage", "ephemeral-storage", "gpu"})
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -52,7 +50,9 @@ class Facts:
     word: ClassVar[str]
     example: ClassVar[str]
     zero_counts: ClassVar[bool]
+    #: The constructor's keywords, and the names of the one-line form.
     properties: ClassVar[tuple[str, ...]]
+    names: ClassVar[tuple[str, ...]]
 
     def _set(
         self,
@@ -120,7 +120,7 @@ class Facts:
 
     def to_data(self) -> dict[str, Any]:
         """The stored form: plain data, the constructor's keywords with canonical texts."""
-        return _nest(self.texts())
+        return nest(self.texts())
 
     @classmethod
     def from_data(cls, data: object) -> Self:
@@ -148,21 +148,16 @@ class Facts:
             raise Malformed(f"stored {cls.word} cannot be read: {error}") from error
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the one-line form. Raises `InvalidInput` naming the part that is wrong."""
-        return cls.from_texts(read_pairs(text, cls.word, cls.example))
+    def parse(cls, text: str, *, source: str = "") -> Self:
+        """Read the one-line form. Raises `InvalidInput` naming the part that is wrong, and `source` first."""
+        with told_by(source):
+            return cls.from_texts(read_pairs(text, cls.example))
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> Self:
         """Read properties named as in the one-line form. Raises `InvalidInput` naming what is wrong."""
-        data = _nest(texts)
-        for name in data:
-            if name not in cls.properties:
-                raise InvalidInput(
-                    f"{name!r} is no property; there are {', '.join(cls.properties)}, "
-                    f"written as in {cls.example!r}"
-                )
-        return cls(**data)
+        check_names(texts, cls.names, cls.example)
+        return cls(**nest(texts))
 
     def __str__(self) -> str:
         return ",".join(f"{name}={text}" for name, text in self.texts().items())
@@ -176,23 +171,19 @@ class Facts:
         return type(self).from_data, (self.to_data(),)
 
 
+@contextmanager
+def told_by(source: str) -> Iterator[None]:
+    """Begin the message of an `InvalidInput` with the option or variable that was given."""
+    try:
+        yield
+    except InvalidInput as error:
+        if not source:
+            raise
+        raise type(error)(f"{source}: {error}") from error
+
+
 def _slots(kind: type[Facts]) -> list[str]:
     return [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-
-
-def read_pairs(text: str, what: str, example: str) -> dict[str, str]:
-    """Read `a=1,b=2`. Raises `InvalidInput` for a part that is no pair or repeats a name."""
-    pairs: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if not (name and value):
-            raise InvalidInput(f"{what}: {part!r} is not name=value; write them as in {example!r}")
-        if name in pairs:
-            raise InvalidInput(f"{what}: {name!r} is given twice in {text!r}")
-        pairs[name] = value
-    if text.strip() and not pairs:
-        raise InvalidInput(f"{what}: {text!r} has nothing but commas; write them as in {example!r}")
-    return pairs
 
 
 def _says_nothing(value: object) -> bool:
@@ -201,38 +192,13 @@ def _says_nothing(value: object) -> bool:
     return value is None
 
 
-def _nest(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Turn names of the one-line form into keywords: `label.zone` into `label: {zone: ...}`."""
-    data: dict[str, Any] = {}
-    for name, text in texts.items():
-        keyword, member = _keyword(name)
-        place, key = (data, keyword) if member is None else (data.setdefault(keyword, {}), member)
-        if not isinstance(place, dict) or key in place:
-            raise InvalidInput(f"{name!r}: {keyword!r} is given twice, in two spellings; leave one out")
-        place[key] = text
-    # Needs know only the reference, and say so when they are given another part.
-    if list(data.get("image", ())) == ["reference"]:
-        data["image"] = data["image"]["reference"]
-    return data
-
-
-def _keyword(name: str) -> tuple[str, str | None]:
-    """The constructor's keyword for a name of the one-line form, and the member of it, if it is one."""
-    group, dot, member = name.partition(".")
-    if keyword := _GROUPS.get(group + dot):
-        return keyword, member
-    if name == "image":
-        return "image", "reference"
-    return "ephemeral_storage" if name == "ephemeral-storage" else name, None
-
-
 def _members(given: object, what: str, read: Callable[[str, Any], object]) -> Mapping[str, Any]:
     if given is None:
         return MappingProxyType({})
     if not isinstance(given, Mapping):
         raise InvalidInput(f"{what}: {shown(given)} is no mapping of names to values")
     for name in given:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InvalidInput(
                 f"{what}: {shown(name)} is no name; use letters, digits, '.', '_', '-' and '/', "
                 "for example 'example.com/fpga'"
@@ -241,7 +207,7 @@ def _members(given: object, what: str, read: Callable[[str, Any], object]) -> Ma
 
 
 def _resource(name: str, value: Quantity, *, zero: bool) -> Fraction:
-    if name in _OWN_NAMES:
+    if name in OWN_NAMES:
         own = name.replace("-", "_")
         raise InvalidInput(f"resources: {name!r} is a property of its own; write {own}=... instead")
     return parse_count(value, name=RESOURCE + name, zero=zero)

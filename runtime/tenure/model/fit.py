@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 from tenure.model.allocation import Allocation, Image
-from tenure.model.facts import LABEL, RESOURCE
+from tenure.model.lines import LABEL, RESOURCE
 from tenure.model.needs import Needs
 from tenure.model.quantity import format_bytes, format_count, format_cpu
 

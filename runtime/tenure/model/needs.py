@@ -51,6 +51,16 @@ class Needs(Facts):
         "image",
         "label",
     )
+    names: ClassVar[tuple[str, ...]] = (
+        "cpu",
+        "memory",
+        "ephemeral_storage",
+        "gpu",
+        "resource.NAME",
+        "platform",
+        "image",
+        "label.NAME",
+    )
 
     def __init__(
         self,

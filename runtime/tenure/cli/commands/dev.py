@@ -62,7 +62,7 @@ def dev(
     worker = ["worker", check_pool(pool), "--slots", str(slots)]
     worker += [part for module in modules for part in ("--import", module)]
     if allocation is not None:
-        worker += ["--allocation", str(Allocation.parse(allocation))]
+        worker += ["--allocation", str(Allocation.parse(allocation, source="--allocation"))]
     scheduler = ["scheduler"] if provisioner is None else ["scheduler", f"--provisioner={provisioner}"]
     lines = Lines()
     with Interruptions() as interruptions:

@@ -78,7 +78,7 @@ def start(
         raise click.UsageError("--timeout is for --wait, which is not given")
     seconds = None if timeout is None else parse_duration(timeout, name="--timeout").total_seconds()
     args, kwargs = read_arguments(arguments)
-    job_needs = None if needs is None else Needs.parse(needs)
+    job_needs = None if needs is None else Needs.parse(needs, source="--needs")
     definition = _find(recipe, modules)
     with connect(target) as client:
         handle = client.start(
