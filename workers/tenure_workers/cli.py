@@ -13,13 +13,15 @@ import click
 from tenure.cli.target import Target, pass_target
 from tenure.errors import EmbeddedServerError, InvalidInput, StoreUnreachable, UnsuitableServer
 from tenure.logs import configure
-from tenure.model.allocation import Allocation
+from tenure.model.allocation import PREFIX, Allocation
 from tenure.model.names import check_pool
 from tenure.settings import Settings
 from tenure.transport import tickets
 from tenure.wiring import open_store
 from tenure_workers.agent import Agent
 from tenure_workers.plan import Plan
+
+log = logging.getLogger(__name__)
 
 USAGE_EXIT: Final = 2
 UNREACHABLE_EXIT: Final = 5
@@ -71,6 +73,7 @@ def worker(
             log_level=level,
         )
         configure(level)
+        _warn_of_unproven_digest(plan.allocation)
         sys.exit(_work(plan, url or target.url, namespace or target.namespace))
     except InvalidInput as error:
         _end(error, USAGE_EXIT)
@@ -90,6 +93,20 @@ def _work(plan: Plan, url: str | None, namespace: str) -> int:
 def _allocation(text: str | None) -> Allocation:
     told = Allocation.from_environment(os.environ)
     return told if text is None else told.overlaid_by(Allocation.parse(text, source="--allocation"))
+
+
+def _warn_of_unproven_digest(allocation: Allocation) -> None:
+    """Say once what would make every pinned image wait in vain: only the manifest digest satisfies a pin."""
+    image = allocation.image
+    if image is None or image.manifest_digest is not None or "@" not in (image.reference or ""):
+        return
+    log.warning(
+        "the digest in the image reference %s proves nothing, since it may be that of an index: needs that "
+        "pin an image are not met here; add image.manifest_digest=sha256:... to --allocation, or set "
+        "%sIMAGE_MANIFEST_DIGEST, to the digest of the manifest that runs here",
+        image.reference,
+        PREFIX,
+    )
 
 
 def _level(text: str) -> int:
