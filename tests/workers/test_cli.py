@@ -15,7 +15,10 @@ TENURE = str(Path(sys.executable).parent / "tenure")
 
 WORKER = ["worker", "small", "--import", "tests.jobs.work"]
 DIGEST = "sha256:" + "a" * 64
-REMEDY = "add image.manifest_digest=sha256:... to --allocation"
+REMEDY = (
+    "image.manifest_digest=sha256:... in --allocation, or as TENURE_ALLOCATION_IMAGE_MANIFEST_DIGEST "
+    "if TENURE_ALLOCATION_IMAGE told it"
+)
 
 
 def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,16 +66,25 @@ def test_an_allocation_that_cannot_be_read_is_told_of_its_option_or_variable() -
     assert variable.stderr.startswith("Error: TENURE_ALLOCATION_CPU: cpu: 'x' is no quantity")
 
 
-@pytest.mark.parametrize("told", [{"TENURE_ALLOCATION_IMAGE": f"a@{DIGEST}"}, {}])
-def test_a_digest_that_satisfies_no_pin_is_warned_of_once(told: dict[str, str]) -> None:
-    options = [] if told else ["--allocation", f"image=a@{DIGEST}"]
-    said = ended(*WORKER, "--slots", "3", *options, **told).stderr
-    assert said.count(REMEDY) == 1
-    assert "WARNING tenure_workers.cli" in said
-
-
-@pytest.mark.parametrize("facts", ["cpu=1", "image=a:1", f"image=a@{DIGEST},image.manifest_digest={DIGEST}"])
-def test_an_image_that_proves_what_it_says_is_not_warned_of(facts: str) -> None:
-    done = ended(*WORKER, "--allocation", facts)
+@pytest.mark.parametrize(
+    ("option", "variables", "remedied"),
+    [
+        (f"image=a@{DIGEST}", {}, False),
+        (f"image=a@{DIGEST}", {"TENURE_ALLOCATION_IMAGE_MANIFEST_DIGEST": DIGEST}, False),
+        (f"image=a@{DIGEST},image.manifest_digest={DIGEST}", {}, True),
+        ("cpu=1", {"TENURE_ALLOCATION_IMAGE": f"a@{DIGEST}"}, False),
+        (
+            "cpu=1",
+            {"TENURE_ALLOCATION_IMAGE": f"a@{DIGEST}", "TENURE_ALLOCATION_IMAGE_MANIFEST_DIGEST": DIGEST},
+            True,
+        ),
+        ("image=a:1", {}, True),
+        ("cpu=1", {}, True),
+    ],
+)
+def test_an_image_whose_digest_satisfies_no_pin_is_warned_of_once(
+    option: str, variables: dict[str, str], *, remedied: bool
+) -> None:
+    done = ended(*WORKER, "--slots", "3", "--allocation", option, **variables)
     assert done.returncode == 5
-    assert "manifest_digest" not in done.stderr
+    assert done.stderr.count(REMEDY) == done.stderr.count("WARNING") == (0 if remedied else 1)

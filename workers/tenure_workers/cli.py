@@ -100,11 +100,13 @@ def _warn_of_unproven_digest(allocation: Allocation) -> None:
     image = allocation.image
     if image is None or image.manifest_digest is not None or "@" not in (image.reference or ""):
         return
+    # Beside it, since an image is told as one: the option's takes the place of the variables'.
     log.warning(
         "the digest in the image reference %s proves nothing, since it may be that of an index: needs that "
-        "pin an image are not met here; add image.manifest_digest=sha256:... to --allocation, or set "
-        "%sIMAGE_MANIFEST_DIGEST, to the digest of the manifest that runs here",
+        "pin an image are not met here; add the digest of the manifest that runs here beside it, as "
+        "image.manifest_digest=sha256:... in --allocation, or as %sIMAGE_MANIFEST_DIGEST if %sIMAGE told it",
         image.reference,
+        PREFIX,
         PREFIX,
     )
 
