@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from tenure import Allocation, Client
+from tenure import Allocation, Client, Needs
 from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
 from tenure.engine.driver import Driver
+from tenure.errors import InvalidInput, InvalidQuantity
+from tenure.model.allocation import Image
+from tenure.model.fit import compare
 from tenure.model.status import CAPABILITY_MOVES, EXECUTION_MOVES, INVOCATION_MOVES, mermaid
 from tenure.store.outbox import OutboxEvent
 from tenure.wiring import open_store
@@ -78,6 +81,79 @@ def test_the_example_of_needs_hands_off_and_suspends_as_the_readme_says(url: str
         suspension = next(body for body in told if body["execution"] == "big")
         assert suspension["demand"] == {"cpu": "1", "memory": "64Gi"}
         assert suspension["sources"] == {"cpu": "recipe", "memory": "job"}
+
+
+GRAMMAR = README.partition("### How needs and allocations are written\n")[2].partition("\n#")[0]
+
+
+def spellings() -> list[list[str]]:
+    """The table's rows: property, Python, one line, variable."""
+    rows = re.findall(r"^\| ([^|]+) \| `(.+)` \| `(.+)` \| `(.+)` \|$", GRAMMAR, flags=re.MULTILINE)
+    return [[cell.replace("HEX", "0" * 64) for cell in row] for row in rows]
+
+
+def told_in_python(keywords: str, kind: type[Needs | Allocation] = Allocation) -> Any:
+    return eval(f"kind({keywords})", {"kind": kind})  # noqa: S307  # our own README
+
+
+def test_the_three_spellings_of_a_property_mean_the_same() -> None:
+    for property_, python, line, variable in spellings():
+        told = told_in_python(python)
+        assert not told.is_empty
+        assert Allocation.parse(line) == told, line
+        assert Allocation.from_environment(dict([variable.split("=", 1)])) == told, variable
+        if "(allocations)" not in property_:
+            assert Needs.parse(line) == told_in_python(python, Needs), line
+            assert compare(Needs.parse(line), told) == ()
+
+
+def test_the_table_of_spellings_has_every_property_and_every_variable() -> None:
+    rows = spellings()
+    assert len(rows) == sum(row.count("`") == 6 for row in GRAMMAR.splitlines() if row.startswith("| "))
+    properties = {name for _, python, _, _ in rows for name in told_in_python(python).to_data()}
+    assert properties == set(Allocation.properties)
+    names = {name.partition("=")[0] for _, _, line, _ in rows for name in line.split(",")}
+    assert {re.sub(r"^(resource|label)\..*", r"\1.NAME", name) for name in names} == set(Allocation.names)
+    with pytest.raises(InvalidInput, match="not known") as refused:
+        Allocation.from_environment({"TENURE_ALLOCATION_": "1"})
+    known = str(refused.value).rpartition("there may be ")[2].split(", ")
+    variables = [variable.partition("=")[0] for *_, variable in rows]
+    assert sorted(variables) == sorted(f"TENURE_ALLOCATION_{name}" for name in known)
+
+
+def test_what_the_readme_says_of_amounts_platforms_and_images_holds() -> None:
+    aliases = re.search(
+        r"Names that\s+machines use become those of images: (.*?)\.\n", GRAMMAR, flags=re.DOTALL
+    )
+    assert aliases is not None
+    said = re.findall(r"((?:`[^`]+`(?:\s+and\s+)?)+)\s+(?:are|is)\s+`([^`]+)`", aliases[1])
+    assert sum(len(re.findall("`[^`]+`", names)) for names, _ in said) == 7
+    for names, meant in said:
+        for name in re.findall("`([^`]+)`", names):
+            pair = [f"{one}/x" if name == "macos" else f"linux/{one}" for one in (name, meant)]
+            assert Needs(platform=pair[0]) == Needs(platform=pair[1].upper())
+            assert Needs(platform=pair[1]).platform == pair[1]
+
+    for refused in ("cpu=0.1m", "memory=1.5"):
+        assert f"`{refused}`" in GRAMMAR
+        with pytest.raises(InvalidQuantity, match="rounded"):
+            Allocation.parse(refused)
+    assert Allocation.parse("gpu=0") != Allocation()
+    with pytest.raises(InvalidQuantity, match="zero"):
+        Needs.parse("gpu=0")
+
+    digest = "sha256:" + "0" * 64
+    pinned = Needs(image=f"name@{digest}")
+    assert compare(pinned, Allocation(image=Image(reference="other:1", manifest_digest=digest))) == ()
+    assert compare(pinned, Allocation(image=Image(reference=f"name@{digest}", image_id=digest)))
+
+
+def test_the_option_wins_over_the_variables_as_the_readme_says() -> None:
+    variables = Allocation.parse(f"cpu=4,label.zone=eu,image=a:1,image.manifest_digest=sha256:{'0' * 64}")
+    option = Allocation.parse("cpu=2,memory=8Gi,label.disk=ssd,image=b:1")
+    assert variables.overlaid_by(option) == Allocation.parse(
+        "cpu=2,memory=8Gi,label.zone=eu,label.disk=ssd,image=b:1"
+    )
 
 
 @pytest.fixture
