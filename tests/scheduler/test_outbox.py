@@ -134,7 +134,6 @@ def test_what_has_ended_meanwhile_wants_no_machine_any_more(
         world.start(execution)
     events = [post(world.store, execution=execution) for execution in ("e1", "e2")]
     world.store.executions.cancel("default", "e1", reason="test", nonce="n")
-    world.store.duties.remove_event(leader, waiting(world.store)[0])
 
     assert begin(script.command).round(leader).delivered == 1
     assert script.ids == [events[1]]
