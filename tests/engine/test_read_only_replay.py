@@ -629,6 +629,11 @@ def test_what_cannot_be_read_is_an_error_that_keeps_the_bytes(site: Site) -> Non
             replay(site, handle, suspending)
 
     forget_checkpoint(site, handle)
+    for field in ("ordinal", "hash", "status"):
+        kept = site.record(handle, "0:grow")[field]
+        site.edit_record(handle, "0:grow", **{field: None})
+        refused(f"the record of 0:grow cannot be read .it has no '{field}'")
+        site.edit_record(handle, "0:grow", **{field: kept})
     site.edit_record(handle, "0:grow", directive="memory")
     refused("the requirements of 0:grow")
     site.edit_record(handle, "0:grow", directive='{"memory":"4Gi"}')

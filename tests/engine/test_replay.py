@@ -198,6 +198,26 @@ def test_a_map_of_another_size_is_another_input(site: Site) -> None:
     assert "other input is recorded there: 0:item" in handle.explain().summary
 
 
+@pytest.mark.parametrize("lost", ["ordinal", "hash", "status"])
+def test_a_record_that_lacks_a_field_stops_its_execution_where_it_is(site: Site, lost: str) -> None:
+    """G17: with its bytes, and the slot goes on with others."""
+    bodies = Bodies()
+    one, last = bodies.task("one"), bodies.task("last", dies=1)
+    book, other = changed("book", one, "a", last), changed("other", one, "b", last)
+    handle = site.run(book)
+    site.die_in(site.slot(one, last, book, other))
+    site.edit_record(handle, "0:one", **{lost: None})
+
+    slot = site.slot(one, last, book, other)
+    slot.drain()
+    sound = site.run(other)
+    slot.drain()
+
+    assert handle.explain().reason == "blocked"
+    assert f"the record of 0:one cannot be read (it has no '{lost}')" in handle.explain().summary
+    assert sound.result(1) == "bonelast"
+
+
 @pytest.mark.parametrize("raises", [False, True])
 def test_what_a_recipe_makes_of_a_swallowed_signal_is_discarded(site: Site, raises: bool) -> None:  # noqa: FBT001
     """Design 4: a bare except swallows the suspension; neither its result nor its error is recorded."""

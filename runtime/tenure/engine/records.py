@@ -65,7 +65,11 @@ Found = New | Recorded | RecordedFailure | InProgress
 
 
 class Records:
-    """The records of one execution by ordinal, as read when its recipe was leased."""
+    """The records of one execution by ordinal, as read when its recipe was leased.
+
+    Raises:
+        Malformed: a record does not say which call it is of.
+    """
 
     def __init__(self, execution: str, records: Mapping[str, Record], results: Mapping[str, bytes]) -> None:
         self._execution = execution
@@ -76,10 +80,14 @@ class Records:
         for capability, record in records.items():
             if capability == RECIPE:
                 continue
+            try:
+                ordinal = int(record["ordinal"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise self._unreadable(capability, error) from error
             if record.get("index") is None:
-                self._calls[int(record["ordinal"])] = capability
+                self._calls[ordinal] = capability
             else:
-                self._members[int(record["ordinal"])].append(capability)
+                self._members[ordinal].append(capability)
 
     def check_all_asked(self, ordinals: int) -> None:
         """After the recipe's last call. Raises `NonDeterministicRecipe` if more are recorded than it made."""
@@ -110,14 +118,25 @@ class Records:
 
         Raises:
             NonDeterministicRecipe: another task, input or number of items was recorded there.
+            Malformed: the record cannot be read, or its result is missing.
         """
         capability = self._calls.get(call.ordinal)
         if capability is None:
             return New()
         record = self._records[capability]
-        self._compare(call, capability, record)
-        return (
-            self._find_group(call) if record.get("size") is not None else self._find_one(capability, record)
+        try:
+            self._compare(call, capability, record)
+            return (
+                self._find_one(capability, record) if record.get("size") is None else self._find_group(call)
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unreadable(capability, error) from error
+
+    def _unreadable(self, capability: str, error: Exception) -> Malformed:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        return Malformed(
+            f"execution {self._execution}: the record of {capability} cannot be read ({reason}); "
+            "the bytes are kept; `tenure cancel` ends it"
         )
 
     def _compare(self, call: Call, capability: str, record: Record) -> None:
