@@ -9,8 +9,9 @@ from tenure.client.handle import Handle
 from tenure.client.starting import Input
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import recipe, task
+from tenure.engine.ending import Replayed
 from tenure.engine.handoff import HandoffEvent
-from tenure.engine.replay import Replayed, ReplayedCall
+from tenure.engine.replay import ReplayedCall
 from tenure.engine.run import Run
 from tenure.errors import (
     ExecutionCancelled,

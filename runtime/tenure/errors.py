@@ -131,7 +131,14 @@ class DirectCall(TenureError):
 
 
 class NonDeterministicRecipe(TenureError):
-    """A replay asked for another task or input than was recorded at the same coordinates."""
+    """A replay asked for another task or input than is recorded at its coordinates, or ended otherwise."""
+
+    def __init__(self, execution_id: str, capability: str, message: str) -> None:
+        super().__init__(f"execution {execution_id}: {message}")
+        self.execution_id = execution_id
+        self.message = message
+        #: Where: the coordinates of what is recorded there, or `recipe` for the end of the execution.
+        self.capability = capability
 
 
 class MissReason(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +173,9 @@ def test_a_changed_recipe_is_exit_code_1(tenure: Tenure, client: Client, old: Dr
     changed = tenure("replay", "swapped", "--import", "shop", cwd=shop)
     assert changed.code == 1
     assert changed.rows("verdict") == [["verdict", "changed"]]
-    assert "now asks for 0:pack" in changed.out
-    assert "0:pick" in changed.out
+    assert "now asks for 0:pack, but another task is recorded there: 0:pick" in changed.out
+    as_json = json.loads(tenure("replay", "swapped", "--import", "shop", "--json", cwd=shop).out)
+    assert [as_json[name] for name in ("verdict", "capability", "reason")] == ["changed", "0:pick", None]
 
     fails = tenure("replay", "broken", "--import", "shop", "--json", cwd=shop, TENURE_DEBUG="1")
     assert fails.code == 1

@@ -25,7 +25,7 @@ from tenure import (
     task,
 )
 from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.replay import Replayed
+from tenure.engine.ending import Replayed
 from tenure.engine.signals import Stop
 from tenure.errors import DirectCall, InvalidInput, Malformed, MissReason, Unconfirmed
 from tenure.model.allocation import Allocation
@@ -419,14 +419,17 @@ def missed_while_working(site: Site, handle: Handle, code: RecipeDefinition[Any]
     [
         (
             lambda run: run.call(one, run.call(two, "a")),
-            "at call 0 .* now asks for 0:two .* recorded there: 0:one",
+            r"at call 0 the recipe now asks for 0:two, but another task is recorded there: 0:one\.",
         ),
         (
             lambda run: run.call(two, run.call(one, "b")),
-            "asks for 0:one .* other input is recorded there: 0:one",
+            "asks for 0:one with {'text': 'b'}, but other input is recorded there: 0:one with {'text': 'a'}",
         ),
-        (lambda run: run.map(one, ["a"]), "other input is recorded there: 0:one"),
-        (lambda run: run.call(one, "a") + "two", "ended after 1 calls, but call 1, 1:two, is recorded too"),
+        (
+            lambda run: run.map(one, ["a"]),
+            r"0:one over 1 item, \[{'text': 'a'}\], but other input is .*: 0:one with {'text': 'a'}",
+        ),
+        (lambda run: run.call(one, "a") + "two", "now ends after 1 call, but 1:two is recorded too"),
         (lambda run: chain(run)[::-1], "now returns 'owtenoa', but another result is recorded: 'aonetwo'"),
         (
             lambda run: run.call(two, run.call(one, "a")) and 1 // 0,
@@ -438,8 +441,38 @@ def missed_while_working(site: Site, handle: Handle, code: RecipeDefinition[Any]
 def test_a_changed_recipe_is_told_with_both_sides(site: Site, body: Callable[[Run], Any], said: str) -> None:
     """G13, G4: what was recorded and what is asked for."""
     handle = started(site, chain)
-    with pytest.raises(NonDeterministicRecipe, match=f"execution {handle.id}: .*{said}.*Nothing is lost"):
+    with pytest.raises(
+        NonDeterministicRecipe, match=f"execution {handle.id}: .*{said}.*Nothing is lost"
+    ) as caught:
         replay(site, handle, named("chain", body))
+    assert caught.value.execution_id == handle.id
+    assert caught.value.capability in said or caught.value.capability == "recipe"
+
+
+def test_the_items_of_a_map_are_shown_where_they_differ(site: Site) -> None:
+    """G13, G4: also of many, and a call that is in the middle."""
+    handle = started(site, named("many", lambda run: run.map(one, [str(n) for n in range(300)])))
+    with pytest.raises(NonDeterministicRecipe) as caught:
+        replay(site, handle, named("many", lambda run: run.map(one, [str(n % 299) for n in range(300)])))
+    assert "0:one over 300 items, …" in str(caught.value)
+    assert "{'text': '0'}], but other input is recorded there" in str(caught.value)
+    assert "{'text': '299'}]. Nothing is lost" in str(caught.value)
+    assert len(str(caught.value)) < 700
+
+
+def test_another_duration_and_another_number_of_items_than_none(site: Site) -> None:
+    """Neither has parameters on record."""
+    handle, _ = sleeping(site)
+
+    def longer(run: Run) -> None:
+        run.call(one)
+        run.sleep("2h")
+
+    with pytest.raises(NonDeterministicRecipe, match=r"asks for 1:sleep with 7200\.0, but other input"):
+        replay(site, handle, named("sleeps", longer))
+    nothing = started(site, named("none", lambda run: run.map(one, [])))
+    with pytest.raises(NonDeterministicRecipe, match=r"\[{'text': 'a'}\], but .* 0:one with \[\]\."):
+        replay(site, nothing, named("none", lambda run: run.map(one, ["a"])))
 
 
 def test_more_calls_than_a_completed_execution_made_are_missing(site: Site) -> None:

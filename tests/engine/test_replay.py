@@ -14,7 +14,7 @@ from tenure.engine.definitions import RecipeDefinition, TaskDefinition
 from tenure.engine.signals import Stop
 from tenure.errors import Unconfirmed
 from tenure.model.allocation import Allocation
-from tests.engine.site import Site
+from tests.engine.site import INSTANCE, Site
 from tests.invariants import broken
 
 
@@ -143,8 +143,9 @@ def test_a_recipe_that_asks_for_something_else_is_stopped_and_nothing_is_lost(si
     explanation = handle.explain()
     assert explanation.reason == "blocked"
     recorded, asked = ("0:one", "0:other") if what == "another task" else ("0:one", "0:one")
-    assert f"now asks for {asked}" in explanation.summary
-    assert f"{what} is recorded there: {recorded}" in explanation.summary
+    if what == "other input":
+        asked, recorded = f"{asked} with {{'text': 'b'}}", f"{recorded} with {{'text': 'a'}}"
+    assert f"now asks for {asked}, but {what} is recorded there: {recorded}. " in explanation.summary
     assert handle.id in explanation.summary
     assert before["0:one"] == site.statuses(handle)["0:one"] == "completed"
     assert "other" not in bodies.ran
@@ -195,7 +196,28 @@ def test_a_map_of_another_size_is_another_input(site: Site) -> None:
     site.slot(item, last, over(3)).drain()
 
     assert handle.explain().reason == "blocked"
-    assert "other input is recorded there: 0:item" in handle.explain().summary
+    summary = handle.explain().summary
+    assert "asks for 0:item over 3 items, [{'text': '0'}, {'text': '1'}, {'text': '2'}], but" in summary
+    assert "recorded there: 0:item over 2 items, [{'text': '0'}, {'text': '1'}]. " in summary
+
+
+def test_what_cannot_be_read_of_the_input_does_not_hide_that_it_is_another(site: Site) -> None:
+    """G4, G17: the recipe is stopped for its change all the same."""
+    bodies = Bodies()
+    one, last = bodies.task("one"), bodies.task("last", dies=1)
+    right, wrong = changed("book", one, "a", last), changed("book", one, "b", last)
+    handle = site.run(right)
+    site.die_in(site.slot(one, last, right))
+    site.redis.hset(site.store.keys("params", INSTANCE, handle.id), "0:one", b"\x01\xc1")
+
+    site.slot(one, last, wrong).drain()
+
+    explanation = handle.explain()
+    assert explanation.reason == "blocked"
+    assert (
+        "asks for 0:one with {'text': 'b'}, but other input is recorded there: 0:one" in explanation.summary
+    )
+    assert "the input of 0:one: the stored data cannot be read" in explanation.summary
 
 
 @pytest.mark.parametrize("lost", ["ordinal", "hash", "status"])
@@ -417,7 +439,7 @@ def test_a_recipe_that_makes_fewer_calls_than_are_recorded_is_stopped(site: Site
 
     explanation = handle.explain()
     assert explanation.reason == "blocked"
-    assert "ended after 0 calls, but call 0, 0:one, is recorded" in explanation.summary
+    assert "now ends after 0 calls, but 0:one is recorded too" in explanation.summary
 
 
 def test_calls_from_another_thread_are_refused_by_name(site: Site) -> None:

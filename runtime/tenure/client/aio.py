@@ -18,7 +18,8 @@ from tenure.client.handle import AWAY_SECONDS, Handle
 from tenure.client.listing import Page
 from tenure.client.starting import DEFAULT
 from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.replay import Observer, Replayed
+from tenure.engine.ending import Replayed
+from tenure.engine.replay import Observer
 from tenure.errors import StoreUnreachable
 from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration

@@ -15,7 +15,8 @@ from tenure.client.listing import Page, Selection, read_page
 from tenure.client.replaying import replay_stored
 from tenure.client.starting import DEFAULT, Input, Options, Starter
 from tenure.engine.definitions import RecipeDefinition
-from tenure.engine.replay import Observer, Replayed
+from tenure.engine.ending import Replayed
+from tenure.engine.replay import Observer
 from tenure.model.allocation import Allocation
 from tenure.model.duration import Duration
 from tenure.model.names import check_execution_id, check_instance_id

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 from tenure.client.handle import not_found
 from tenure.engine.attempt import describe
 from tenure.engine.definitions import Definitions, RecipeDefinition, find_recipe
-from tenure.engine.replay import Ending, Observer, Raised, Replayed, Stopped, ended_from_outside, replay
+from tenure.engine.ending import Ending, Raised, Replayed, Stopped, ended_from_outside
+from tenure.engine.replay import Observer, replay
 from tenure.errors import Malformed, MissReason, NonDeterministicRecipe, ReplayCacheMiss, UnknownRecipe
 from tenure.model.names import check_execution_id
 from tenure.model.status import ExecutionStatus
@@ -51,8 +52,9 @@ class Check:
     verdict: Verdict
     detail: str
     status: ExecutionStatus | None = None
-    #: Where an execution that has not ended stands, and what is missing there.
+    #: Where the record has no more, or other things than the recipe asks for; `recipe` for its end.
     capability: str | None = None
+    #: What is missing there.
     reason: MissReason | None = None
     #: What the recipe's own code, or its comparison with the record, has raised.
     error: BaseException | None = None
@@ -112,15 +114,15 @@ def check(
     stored = recording.stored
     ending = replay(definition, recording, observer=observer, payload_limit=payload_limit)
     error = None if isinstance(ending, Replayed) else ending.error
-    miss = error if isinstance(error, ReplayCacheMiss) and isinstance(ending, Stopped) else None
+    told = error if isinstance(ending, Stopped) else None
     return Check(
         execution=stored.id,
         recipe=recording.code,
         status=stored.status,
         verdict=_verdict(recording, ending),
         detail=_sentence(stored.id, ending),
-        capability=None if miss is None else miss.capability,
-        reason=None if miss is None else miss.reason,
+        capability=told.capability if isinstance(told, (ReplayCacheMiss, NonDeterministicRecipe)) else None,
+        reason=told.reason if isinstance(told, ReplayCacheMiss) else None,
         error=error,
     )
 

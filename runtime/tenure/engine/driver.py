@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from tenure.engine.admission import Admission
@@ -198,7 +199,8 @@ class Driver:
             parts = self._bench.executions.replay_parts(grant.instance, grant.execution)
         # The base stays as it was published, whatever the code says by now.
         base = definition.needs if grant.demand is None else grant.published_demand().recipe
-        records = Records(grant.execution, *parts)
+        params = partial(self._bench.executions.params, grant.instance, grant.execution)
+        records = Records(grant.execution, *parts, params)
         return LiveFrame(self._bench, grant, records, base, Code(recipe=definition.key))
 
     def _replay(self, definition: RecipeDefinition[Any], frame: LiveFrame, grant: Grant) -> Next:

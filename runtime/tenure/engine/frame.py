@@ -65,7 +65,7 @@ class Frame(ABC):
         self.check_call()
         params = task.signature.dump_call(args, kwargs)
         demand = self._stage(task.needs, needs)
-        call = self._next_call(task.name, input_hash(params))
+        call = self._next_call(task.name, params)
         found = self._find(call)
         if isinstance(found, New):
             return self._open(task, call, params, demand)
@@ -79,7 +79,7 @@ class Frame(ABC):
         self.check_call()
         params = [task.signature.dump_call((item,), kwargs) for item in items]
         demand = self._stage(task.needs, needs)
-        call = self._next_call(task.name, input_hash(list(params)), size=len(params) or None)
+        call = self._next_call(task.name, list(params), size=len(params) or None)
         found = self._find(call)
         if call.size is None:
             self._value(call, found, list)
@@ -91,14 +91,14 @@ class Frame(ABC):
     def value(self, kind: str, make: Callable[[], Plain]) -> Plain:
         """A value that is recorded the first time, such as the time of day."""
         self.check_call()
-        call = self._next_call(kind, input_hash(None))
+        call = self._next_call(kind, None)
         return self._value(call, self._find(call), make)
 
     def sleep(self, duration: timedelta) -> None:
         """A durable timer: the recipe leaves, and goes on when it is due."""
         self.check_call()
         self._stage(NO_NEEDS, NO_NEEDS)
-        call = self._next_call(TIMER, input_hash(duration.total_seconds()))
+        call = self._next_call(TIMER, duration.total_seconds())
         found = self._find(call)
         if isinstance(found, New):
             self._begin_timer(call, duration)
@@ -192,9 +192,9 @@ class Frame(ABC):
         self._stage_demand(demand)
         return demand
 
-    def _next_call(self, task: str, digest: str, size: int | None = None) -> Call:
+    def _next_call(self, task: str, asked: Plain, size: int | None = None) -> Call:
         ordinal = self._count()
-        return Call(f"{ordinal}:{task}", ordinal, task, digest, size)
+        return Call(f"{ordinal}:{task}", ordinal, task, input_hash(asked), size, asked)
 
     def _find(self, call: Call) -> Found:
         try:

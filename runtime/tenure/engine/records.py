@@ -1,21 +1,26 @@
-"""What a replay finds recorded at the coordinates of a task call, as a decision."""
+"""What a replay finds recorded at the coordinates of a task call, as a decision.
+
+Parameters are compared by their hash. They are read only where that differs, to show both sides.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.errors import Malformed, NonDeterministicRecipe
-from tenure.model.data import input_hash
+from tenure.engine.changes import changed, differing, shown, spelled
+from tenure.errors import Malformed, StoreUnreachable
+from tenure.model.data import decode, input_hash
+from tenure.model.plain import Plain
 from tenure.model.status import CapabilityStatus, InvocationState
 from tenure.store.keys import RECIPE
 
 Record = Mapping[str, Any]
 
-#: What to do about a recipe that has changed.
-REMEDY = "Nothing is lost. Run the code that made the record, or give the changed recipe a new version"
+#: From capabilities to the recorded parameters of those that have any.
+ReadParams = Callable[[Sequence[str]], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class Call:
     task: str
     hash: str
     size: int | None = None
+    #: The parameters, or a list of them for a map; for a timer, seconds.
+    input: Plain = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,17 @@ class Records:
         Malformed: a record does not say which call it is of.
     """
 
-    def __init__(self, execution: str, records: Mapping[str, Record], results: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        execution: str,
+        records: Mapping[str, Record],
+        results: Mapping[str, bytes],
+        params: ReadParams,
+    ) -> None:
         self._execution = execution
         self._records = records
         self._results = results
+        self._params = params
         self._calls: dict[int, str] = {}
         self._members: dict[int, list[str]] = defaultdict(list)
         for capability, record in records.items():
@@ -93,9 +107,11 @@ class Records:
         """After the recipe's last call. Raises `NonDeterministicRecipe` if more are recorded than it made."""
         left = min((ordinal for ordinal in self._calls if ordinal >= ordinals), default=None)
         if left is not None:
-            raise NonDeterministicRecipe(
-                f"execution {self._execution}: the recipe ended after {ordinals} calls, but call {left}, "
-                f"{self._calls[left]}, is recorded too. {REMEDY}"
+            capability, after = self._calls[left], _amount(ordinals, "call")
+            raise changed(
+                self._execution,
+                capability,
+                f"the recipe now ends after {after}, but {capability} is recorded too",
             )
 
     def unaccepted(self, directives: Mapping[str, str], checkpoints: Mapping[str, str]) -> dict[str, str]:
@@ -107,9 +123,10 @@ class Records:
         for capability, directive in directives.items():
             accepted = checkpoints.get(capability)
             if accepted is not None and accepted != input_hash(directive):
-                raise NonDeterministicRecipe(
-                    f"execution {self._execution}: {capability} now suspends for {directive}, but another "
-                    f"requirement was accepted there ({accepted[:12]}). {REMEDY}"
+                raise changed(
+                    self._execution,
+                    capability,
+                    f"{capability} now suspends for {directive}, but another requirement was accepted there",
                 )
         return {name: directive for name, directive in directives.items() if name not in checkpoints}
 
@@ -143,12 +160,39 @@ class Records:
         was = (capability, record["hash"], record.get("size"))
         if was == (call.capability, call.hash, call.size):
             return
-        what = "another task" if capability != call.capability else "other input"
-        raise NonDeterministicRecipe(
-            f"execution {self._execution}: at call {call.ordinal} the recipe now asks for {call.capability} "
-            f"(input {call.hash[:12]}), but {what} is recorded there: {capability} (input {was[1][:12]}). "
-            f"{REMEDY}"
+        if capability != call.capability:
+            now, what, then = call.capability, "another task", capability
+        else:
+            asked, recorded = self._both_inputs(call, capability, record)
+            now, what, then = (
+                _named(capability, call.size, asked),
+                "other input",
+                _named(capability, record.get("size"), recorded),
+            )
+        raise changed(
+            self._execution,
+            capability,
+            f"at call {call.ordinal} the recipe now asks for {now}, but {what} is recorded there: {then}",
         )
+
+    def _both_inputs(self, call: Call, capability: str, record: Record) -> tuple[str, str]:
+        try:
+            recorded = self._input_of(capability, record)
+        except (Malformed, StoreUnreachable) as error:
+            # That it is another one is known by its hash.
+            return shown(spelled(call.input)), f"what cannot be shown ({error})"
+        return differing(spelled(call.input), spelled(recorded))
+
+    def _input_of(self, capability: str, record: Record) -> Plain:
+        size = record.get("size")
+        names = [capability] if size is None else [f"{capability}:{n}" for n in range(int(size))]
+        stored = self._params(names)
+        if missing := [name for name in names if name not in stored]:
+            if record["hash"] == input_hash([]):
+                return []
+            raise Malformed(f"the input of {missing[0]} is not kept")
+        inputs = [decode(stored[name], where=f"the input of {name}") for name in names]
+        return inputs[0] if size is None else inputs
 
     def _find_one(self, capability: str, record: Record) -> Found:
         match CapabilityStatus(record["status"]):
@@ -191,3 +235,13 @@ class Records:
                 "is missing; part of the store's data was lost"
             )
         return payload
+
+
+def _named(capability: str, size: int | None, text: str) -> str:
+    return (
+        f"{capability} with {text}" if size is None else f"{capability} over {_amount(size, 'item')}, {text}"
+    )
+
+
+def _amount(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

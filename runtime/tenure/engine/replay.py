@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import takewhile
 from typing import Any, NoReturn
 
-from tenure.engine.attempt import describe
 from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.demand import Demands
+from tenure.engine.ending import Ending, Raised, Replayed, Stopped, compare_error, compare_result
 from tenure.engine.frame import Frame
-from tenure.engine.records import REMEDY, Call, Found, Records
+from tenure.engine.records import Call, Found, Records
 from tenure.engine.run import run_recipe
 from tenure.engine.signals import ReplayOver
 from tenure.errors import (
@@ -27,17 +26,12 @@ from tenure.errors import (
     TaskCancelled,
     TaskFailed,
 )
-from tenure.model.data import decode, input_hash
 from tenure.model.demand import Demand
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.plain import Plain
-from tenure.model.status import CapabilityStatus, ExecutionStatus, InvocationState
-from tenure.store.executions import StoredExecution
+from tenure.model.status import CapabilityStatus, InvocationState
 from tenure.store.keys import RECIPE
 from tenure.store.recordings import Recording
-
-#: What a message shows of a result: so many characters, of which so many come before the first difference.
-_SHOWN, _BEFORE = 120, 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,35 +52,6 @@ class ReplayedCall:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """The replay has come to the end that is recorded."""
-
-    execution: str
-    status: ExecutionStatus
-    #: How many calls were answered from the record.
-    calls: int
-    #: What a completed execution returned, as its recipe declares it.
-    result: Any = None
-    #: Why an execution failed or was cancelled, as recorded.
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The record has no more, or other things than the recipe asks for, or cannot be read."""
-
-    error: ReplayCacheMiss | NonDeterministicRecipe | Malformed
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The recipe's own code raises what is not recorded; a worker would fail the execution with it."""
-
-    error: BaseException
-
-
-Ending = Replayed | Stopped | Raised
 Observer = Callable[[ReplayedCall], object]
 
 
@@ -110,7 +75,7 @@ def _run(
 ) -> Replayed | Raised:
     raised: BaseException | None = None
     try:
-        payload = run_recipe(definition, frame, recording.params, payload_limit=payload_limit)
+        payload = run_recipe(definition, frame, recording.input, payload_limit=payload_limit)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  # a recipe may raise anything
@@ -119,26 +84,8 @@ def _run(
         # What a recipe makes of the signal, if it has swallowed it, is discarded.
         raise frame.over.error
     if raised is not None:
-        return _compare_error(raised, frame, recording)
-    return _compare_result(payload, frame, recording, definition)
-
-
-def ended_from_outside(stored: StoredExecution) -> bool:
-    """Whether an end came from elsewhere, wherever the recipe was: a cancellation, a deadline, crashes."""
-    if stored.status is ExecutionStatus.CANCELLED:
-        return True
-    if stored.status is not ExecutionStatus.FAILED or stored.completed_at is None:
-        return False
-    route = stored.records[RECIPE]
-    return (
-        (stored.deadline is not None and stored.completed_at >= stored.deadline)
-        or route["crashes"] >= route["crash_limit"]
-        # A recipe that comes to its own end has no call open. Members of maps are closed by one another.
-        or any(
-            record["status"] == CapabilityStatus.CANCELLED and record.get("group") is None
-            for record in stored.capabilities.values()
-        )
-    )
+        return compare_error(raised, frame, recording)
+    return compare_result(payload, frame, recording, definition)
 
 
 class ReplayFrame(Frame):
@@ -150,7 +97,7 @@ class ReplayFrame(Frame):
             instance=stored.instance,
             execution=stored.id,
             correlation=stored.correlation,
-            records=Records(stored.id, stored.records, recording.results),
+            records=Records(stored.id, stored.records, recording.results, lambda _: recording.params),
             base=base,
             job=stored.job_needs,
             checkpoints=stored.checkpoints,
@@ -271,61 +218,3 @@ def _told(call: Call, error: TaskFailed | TaskCancelled | None) -> str | None:
     if error is None or error.capability == call.capability:
         return None if error is None else error.message
     return f"{error.capability}: {error.message}"
-
-
-def _compare_result(
-    payload: bytes, frame: ReplayFrame, recording: Recording, definition: RecipeDefinition[Any]
-) -> Replayed:
-    """The recipe returned: compare that with the end that is recorded."""
-    stored, where = recording.stored, f"execution {frame.execution}"
-    frame.records.check_all_asked(frame.ordinals)
-    returned = decode(payload, where=f"{where}: what its recipe returned")
-    if stored.status is ExecutionStatus.FAILED and not ended_from_outside(stored):
-        raise NonDeterministicRecipe(
-            f"{where}: the recipe now returns {_shown(repr(returned))}, but it is recorded that it failed: "
-            f"{_shown(stored.error or '')}. {REMEDY}"
-        )
-    recorded = recording.results.get(RECIPE)
-    if stored.status is not ExecutionStatus.COMPLETED or recorded is None:
-        raise frame.miss(RECIPE, MissReason.JOB_RESULT_MISSING, "has no recorded result")
-    plain = decode(recorded, where=f"{where}: its result")
-    if input_hash(plain) != input_hash(returned):
-        now, was = _differing(repr(returned), repr(plain))
-        raise NonDeterministicRecipe(
-            f"{where}: the recipe now returns {now}, but another result is recorded: {was}. {REMEDY}"
-        )
-    result = definition.signature.load_result(plain)
-    return Replayed(execution=stored.id, status=stored.status, calls=frame.answered, result=result)
-
-
-def _compare_error(error: BaseException, frame: ReplayFrame, recording: Recording) -> Replayed | Raised:
-    """The recipe raised: compare that with the end that is recorded."""
-    stored = recording.stored
-    if isinstance(error, Malformed):
-        raise error
-    if stored.status is ExecutionStatus.COMPLETED:
-        raise NonDeterministicRecipe(
-            f"execution {frame.execution}: the recipe now raises {_shown(describe(error))}, "
-            f"but it is recorded that it completed. {REMEDY}"
-        ) from error
-    if stored.is_terminal:
-        frame.records.check_all_asked(frame.ordinals)
-        return Replayed(
-            execution=stored.id, status=stored.status, calls=frame.answered, error=stored.error or ""
-        )
-    if stored.intent is not None:
-        # It is being ended, and no worker replays it any more.
-        raise frame.miss(RECIPE, MissReason.JOB_RESULT_MISSING, "has no recorded result")
-    return Raised(error)
-
-
-def _differing(one: str, other: str) -> tuple[str, str]:
-    """Both texts, shortened so that the first difference is seen."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    start = max(0, same - _BEFORE)
-    return _shown(one, start), _shown(other, start)
-
-
-def _shown(text: str, start: int = 0) -> str:
-    end = start + _SHOWN
-    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")

@@ -267,6 +267,15 @@ class Executions:
         return _unpack_records(records, where), {name.decode(): raw for name, raw in results.items()}
 
     @reaching()
+    def params(self, instance: str, execution: str, capabilities: Sequence[str]) -> dict[str, bytes]:
+        """The recorded parameters of those capabilities that have any. Raises `Malformed`."""
+        try:
+            raws = self._client.hmget(self._keys("params", instance, execution), capabilities)
+        except redis.ResponseError as error:
+            raise Malformed(f"execution {execution}: its parameters cannot be read ({error})") from error
+        return {name: raw for name, raw in zip(capabilities, raws, strict=True) if raw is not None}
+
+    @reaching()
     def result(self, instance: str, execution: str, capability: str = RECIPE) -> bytes | None:
         """The recorded result of a capability, or of the whole execution."""
         raw: bytes | None = self._client.hget(self._keys("results", instance, execution), capability)

@@ -19,11 +19,16 @@ _PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One execution as of one moment: header, records, the recipe's input, and results by capability."""
+    """One execution as of one moment: header, records, and by capability parameters and results."""
 
     stored: StoredExecution
-    params: bytes
+    params: Mapping[str, bytes]
     results: Mapping[str, bytes]
+
+    @property
+    def input(self) -> bytes:
+        """The recipe's own parameters; empty if they are gone."""
+        return self.params.get(RECIPE, b"")
 
     @property
     def code(self) -> str | None:
@@ -49,7 +54,7 @@ class Recordings:
         with self._client.pipeline(transaction=True) as pipe:
             pipe.hgetall(self._keys("execution", instance, execution))
             pipe.hgetall(self._keys("records", instance, execution))
-            pipe.hget(self._keys("params", instance, execution), RECIPE)
+            pipe.hgetall(self._keys("params", instance, execution))
             pipe.hgetall(self._keys("results", instance, execution))
             rows = pipe.execute(raise_on_error=False)
         for row in rows:
@@ -60,8 +65,8 @@ class Recordings:
             return None
         return Recording(
             stored=read_stored(instance, execution, header, records, []),
-            params=params or b"",
-            results={name.decode(): raw for name, raw in results.items()},
+            params=_by_capability(params),
+            results=_by_capability(results),
         )
 
     def live(self, instance: str) -> Iterator[str]:
@@ -87,3 +92,7 @@ class Recordings:
                 if owner == instance:
                     yield execution
             after = f"({last:.0f}"
+
+
+def _by_capability(raws: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    return {name.decode(): raw for name, raw in raws.items()}
