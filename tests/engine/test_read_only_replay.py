@@ -495,6 +495,53 @@ def test_a_failed_execution_whose_recipe_now_returns_has_changed(site: Site) -> 
         replay(site, handle, named("failing", careful))
 
 
+def raising(error: Callable[[], Exception]) -> RecipeDefinition[Any]:
+    def body(run: Run) -> None:
+        run.call(one)
+        raise error()
+
+    return named("raises", body)
+
+
+def test_a_failed_execution_whose_recipe_now_raises_another_type_has_changed(site: Site) -> None:
+    """G13: both are shown."""
+    handle = started(site, raising(lambda: ValueError("no ink")))
+    said = r"now raises KeyError: 'ink', but it is recorded that it failed otherwise: ValueError: no ink\."
+    with pytest.raises(NonDeterministicRecipe, match=said) as caught:
+        replay(site, handle, raising(lambda: KeyError("ink")))
+    assert caught.value.capability == "recipe"
+
+
+def test_the_text_of_an_error_alone_may_differ(site: Site) -> None:
+    """G13: it has an address in it, or a time."""
+    handle = started(site, raising(lambda: ValueError("at 0x7f01")))
+    replayed = replay(site, handle, raising(lambda: ValueError("at 0x7f02")))
+    assert (replayed.error, replayed.raised) == ("ValueError: at 0x7f01", "ValueError: at 0x7f02")
+
+
+def test_another_task_that_fails_is_another_failure(site: Site) -> None:
+    """G13: the recipe makes the same calls, and fails with the other one."""
+
+    def failing(last: bool) -> RecipeDefinition[Any]:  # noqa: FBT001
+        def body(run: Run) -> None:
+            errors = []
+            for text in ("a", "b"):
+                try:
+                    run.call(refuse, text)
+                except TaskFailed as error:
+                    errors.append(error)
+            raise errors[-1 if last else 0]
+
+        return named("fails", body)
+
+    handle = started(site, failing(last=True))
+    assert replay(site, handle, failing(last=True)).raised is None
+    with pytest.raises(
+        NonDeterministicRecipe, match=r"now raises task 0:refuse failed.*: task 1:refuse failed"
+    ):
+        replay(site, handle, failing(last=False))
+
+
 def test_long_results_are_shortened_to_where_they_differ(site: Site) -> None:
     long = named("long", lambda run: ["x"] * 5000 + ["old"])
     handle = started(site, long)

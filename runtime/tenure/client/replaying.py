@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from tenure.client.handle import not_found
 from tenure.engine.attempt import describe
+from tenure.engine.changes import differing
 from tenure.engine.definitions import Definitions, RecipeDefinition, find_recipe
 from tenure.engine.ending import Ending, Raised, Replayed, Stopped, ended_from_outside
 from tenure.engine.replay import Observer, replay
@@ -120,7 +121,7 @@ def check(
         recipe=recording.code,
         status=stored.status,
         verdict=_verdict(recording, ending),
-        detail=_sentence(stored.id, ending),
+        detail=_sentence(recording, ending),
         capability=told.capability if isinstance(told, (ReplayCacheMiss, NonDeterministicRecipe)) else None,
         reason=told.reason if isinstance(told, ReplayCacheMiss) else None,
         error=error,
@@ -188,18 +189,30 @@ def _verdict_on_miss(recording: Recording, miss: ReplayCacheMiss) -> Verdict:
     return Verdict.UNREADABLE if miss.reason is MissReason.JOB_RESULT_MISSING else Verdict.CHANGED
 
 
-def _sentence(execution: str, ending: Ending) -> str:
+def _sentence(recording: Recording, ending: Ending) -> str:
     match ending:
-        case Replayed(status=ExecutionStatus.COMPLETED):
-            return "replays to its recorded result"
-        case Replayed(status=status, error=error):
-            return f"replays to its recorded end, {status}: {error}"
+        case Replayed():
+            return _sentence_on_end(recording, ending)
         case Raised(error):
             return f"the recipe's own code raises {describe(error)}"
         case Stopped(error):
-            return _without_name(execution, str(error))
+            return _without_name(recording.stored.id, str(error))
         case _:
             assert_never(ending)
+
+
+def _sentence_on_end(recording: Recording, replayed: Replayed) -> str:
+    end = f"{replayed.status}: {replayed.error}"
+    if replayed.status is ExecutionStatus.COMPLETED:
+        return "replays to its recorded result"
+    if replayed.raised is None:
+        return f"replays to its recorded end, {end}"
+    if ended_from_outside(recording.stored):
+        return (
+            f"was ended from outside its recipe, {end}; where the record ends, that raises {replayed.raised}"
+        )
+    now, was = differing(replayed.raised, replayed.error or "")
+    return f"fails as it is recorded, though with another text: now {now}, recorded {was}"
 
 
 def _without_name(execution: str, text: str) -> str:

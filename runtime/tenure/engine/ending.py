@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from tenure.engine.attempt import describe
 from tenure.engine.changes import changed, differing, raised, shown, spelled
 from tenure.engine.definitions import RecipeDefinition
 from tenure.errors import Malformed, MissReason, NonDeterministicRecipe, ReplayCacheMiss
@@ -16,6 +18,10 @@ from tenure.store.recordings import Recording
 
 if TYPE_CHECKING:
     from tenure.engine.replay import ReplayFrame
+
+#: What tells errors apart in a record: a type, or the call that failed. The text after it may differ, as one
+#: with an address in it does.
+_KIND: Final = re.compile(r"([^\W\d]\w*|task \S+ (failed|was cancelled)): ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,8 @@ class Replayed:
     result: Any = None
     #: Why an execution failed or was cancelled, as recorded.
     error: str | None = None
+    #: What the recipe raised, if that is not `error` to the letter.
+    raised: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +125,32 @@ def compare_error(error: BaseException, frame: ReplayFrame, recording: Recording
             f"the recipe now raises {shown(raised(error))}, but it is recorded that it completed",
         ) from error
     if stored.is_terminal:
-        frame.records.check_all_asked(frame.ordinals)
-        return Replayed(
-            execution=stored.id, status=stored.status, calls=frame.answered, error=stored.error or ""
-        )
+        return _compare_failure(error, frame, stored)
     if stored.intent is not None:
         # It is being ended, and no worker replays it any more.
         raise frame.miss(RECIPE, MissReason.JOB_RESULT_MISSING, "has no recorded result")
     return Raised(error)
+
+
+def _compare_failure(error: BaseException, frame: ReplayFrame, stored: StoredExecution) -> Replayed:
+    frame.records.check_all_asked(frame.ordinals)
+    now, was = describe(error), stored.error or ""
+    if not ended_from_outside(stored) and _kind(now) != _kind(was):
+        asked, recorded = differing(now, was)
+        raise changed(
+            frame.execution,
+            RECIPE,
+            f"the recipe now raises {asked}, but it is recorded that it failed otherwise: {recorded}",
+        ) from error
+    return Replayed(
+        execution=stored.id,
+        status=stored.status,
+        calls=frame.answered,
+        error=was,
+        raised=None if now == was else now,
+    )
+
+
+def _kind(said: str) -> str | None:
+    found = _KIND.match(said)
+    return found and found[1]
