@@ -11,7 +11,8 @@ The name says what happened; the message names the execution and says what to do
     │   ├── UnknownRecipe
     │   ├── UnknownTask
     │   ├── UnguardedTask
-    │   └── ModuleNotLoadable
+    │   ├── ModuleNotLoadable
+    │   └── RecipeMisfit
     ├── ExecutionNotFound
     ├── ExecutionExists
     ├── ExecutionError
@@ -77,6 +78,15 @@ class UnguardedTask(InvalidInput):
 
 class ModuleNotLoadable(InvalidInput):
     """A module named with --import raised, or does not exist."""
+
+
+class RecipeMisfit(InvalidInput):
+    """The recorded input of an execution, or what its recipe returns, does not fit the recipe."""
+
+    def __init__(self, execution_id: str, message: str) -> None:
+        super().__init__(f"execution {execution_id}: {message}")
+        self.execution_id = execution_id
+        self.message = message
 
 
 class ExecutionNotFound(TenureError, LookupError):

@@ -27,7 +27,7 @@ from tenure import (
 from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.ending import Replayed
 from tenure.engine.signals import Stop
-from tenure.errors import DirectCall, InvalidInput, Malformed, MissReason, Unconfirmed
+from tenure.errors import DirectCall, InvalidInput, Malformed, MissReason, RecipeMisfit, Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Layer
 from tests.client.stored import dump
@@ -540,6 +540,41 @@ def test_another_task_that_fails_is_another_failure(site: Site) -> None:
         NonDeterministicRecipe, match=r"now raises task 0:refuse failed.*: task 1:refuse failed"
     ):
         replay(site, handle, failing(last=False))
+
+
+def test_input_and_results_that_do_not_fit_are_told_from_what_the_recipe_raises(site: Site) -> None:
+    @recipe(name="fits")
+    def before(run: Run, n: int) -> int:
+        return run.call(square, n)
+
+    @recipe(name="fits")
+    def asks_more(run: Run, n: int, k: int) -> int:
+        return n
+
+    @recipe(name="fits")
+    def returns_other(run: Run, n: int) -> str:
+        return n  # type: ignore[return-value]  # as careless code does
+
+    handle = site.run(before, 2)
+    with pytest.raises(RecipeMisfit, match=f"{handle.id}: its recorded input does not fit .* needs 'k'"):
+        replay(site, handle, asks_more)
+    with pytest.raises(RecipeMisfit, match=f"{handle.id}: what the recipe returns cannot be recorded: "):
+        replay(site, handle, returns_other)
+
+
+def test_a_result_that_the_code_does_not_take_any_more_is_a_change(site: Site) -> None:
+    """G13: not data that cannot be read."""
+    handle = started(site, chain)
+
+    @task(name="one")
+    def other_one(text: str) -> int:
+        return 1
+
+    with pytest.raises(
+        NonDeterministicRecipe, match=r"0:one: the result of .* 'aone'.*Nothing is lost"
+    ) as caught:
+        replay(site, handle, named("chain", lambda run: run.call(other_one, "a")))
+    assert caught.value.capability == "0:one"
 
 
 def test_long_results_are_shortened_to_where_they_differ(site: Site) -> None:

@@ -240,6 +240,34 @@ def test_a_record_that_lacks_a_field_stops_its_execution_where_it_is(site: Site,
     assert sound.result(1) == "bonelast"
 
 
+def test_a_result_that_the_code_does_not_take_any_more_is_a_change(site: Site) -> None:
+    """G4: the bytes are well, so the message says how to go on."""
+    last = Bodies().task("last", dies=1)
+
+    @task(name="count")
+    def before() -> str:
+        return "two"
+
+    @task(name="count")
+    def after() -> int:
+        return 2
+
+    def over(count: TaskDefinition[..., Any]) -> RecipeDefinition[str]:
+        @recipe(name="counts")
+        def counts(run: Run) -> str:
+            return run.call(last, f"{run.call(count)} ")
+
+        return counts
+
+    handle = site.run(over(before))
+    site.die_in(site.slot(before, last, over(before)))
+    site.slot(after, last, over(after)).drain()
+
+    assert handle.explain().reason == "blocked"
+    assert "0:count: the result of " in handle.explain().summary
+    assert "Nothing is lost. Run the code that made the record" in handle.explain().summary
+
+
 @pytest.mark.parametrize("raises", [False, True])
 def test_what_a_recipe_makes_of_a_swallowed_signal_is_discarded(site: Site, raises: bool) -> None:  # noqa: FBT001
     """Design 4: a bare except swallows the suspension; neither its result nor its error is recorded."""

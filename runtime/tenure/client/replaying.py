@@ -8,12 +8,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, assert_never
 
 from tenure.client.handle import not_found
-from tenure.engine.attempt import describe
-from tenure.engine.changes import differing
+from tenure.engine.changes import differing, raised
 from tenure.engine.definitions import Definitions, RecipeDefinition, find_recipe
 from tenure.engine.ending import Ending, Raised, Replayed, Stopped, ended_from_outside
 from tenure.engine.replay import Observer, replay
-from tenure.errors import Malformed, MissReason, NonDeterministicRecipe, ReplayCacheMiss, UnknownRecipe
+from tenure.errors import (
+    Malformed,
+    MissReason,
+    NonDeterministicRecipe,
+    RecipeMisfit,
+    ReplayCacheMiss,
+    UnknownRecipe,
+)
 from tenure.model.names import check_execution_id
 from tenure.model.status import ExecutionStatus
 from tenure.store.recordings import Recording
@@ -193,8 +199,10 @@ def _sentence(recording: Recording, ending: Ending) -> str:
     match ending:
         case Replayed():
             return _sentence_on_end(recording, ending)
+        case Raised(RecipeMisfit() as error):
+            return error.message
         case Raised(error):
-            return f"the recipe's own code raises {describe(error)}"
+            return f"the recipe's own code raises {raised(error)}"
         case Stopped(error):
             return _without_name(recording.stored.id, str(error))
         case _:

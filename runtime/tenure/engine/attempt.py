@@ -13,7 +13,7 @@ from typing import Any
 from tenure.engine.context import TaskContext, log_fields, storable
 from tenure.engine.definitions import TaskDefinition, recipe_running
 from tenure.engine.signals import ControlSignal, Withdraw
-from tenure.errors import InvalidInput, Malformed, TenureError
+from tenure.errors import InvalidInput, Malformed, RecipeMisfit, TenureError
 from tenure.model.data import decode, encode
 from tenure.model.retry import RetryIn
 from tenure.store.grants import Grant
@@ -108,7 +108,8 @@ def run_task(
 def describe(error: BaseException) -> str:
     """One readable line for a record."""
     try:
-        text = str(error)
+        # What a record says is said of its execution.
+        text = error.message if isinstance(error, RecipeMisfit) else str(error)
     except Exception:  # noqa: BLE001  # user code makes the text, and may raise anything
         text = "it has no text, since making one raised another error"
     if not isinstance(error, TenureError):

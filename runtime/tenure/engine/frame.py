@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
+from tenure.engine.changes import changed
 from tenure.engine.definitions import TaskDefinition
 from tenure.engine.demand import Demands
 from tenure.engine.records import Call, Found, InProgress, New, Recorded, RecordedFailure, Records
@@ -248,7 +249,8 @@ class Frame(ABC):
         try:
             return task.signature.load_result(plain)
         except Malformed as error:
-            self._stop(error)
+            # The bytes are well: it is the code that declares something else than it did.
+            self._stop(changed(self.execution, call.capability, f"{call.capability}: {error}"))
 
     def _decode(self, payload: bytes, call: Call) -> Plain:
         try:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tenure.engine.definitions import RecipeDefinition, TaskDefinition, recipe_running
 from tenure.engine.frame import Frame
-from tenure.errors import UnknownTask
+from tenure.errors import InvalidInput, RecipeMisfit, UnknownTask
 from tenure.model.data import decode, encode
 from tenure.model.duration import Duration, parse_duration
 from tenure.model.needs import Needs, check_needs, needs_of
@@ -106,20 +106,40 @@ def run_recipe(
 ) -> bytes:
     """Run a recipe's own code from the top; its encoded result.
 
-    Raises whatever that code does. `Malformed` if its input cannot be read, `InvalidInput` if its result is
-    not plain data, and the signal that ended the frame, also if the recipe has swallowed it.
+    Raises whatever that code does. `Malformed` if its input cannot be read, `RecipeMisfit` if that does not
+    fit, or its result cannot be recorded, and the signal that ended the frame, also if the recipe has
+    swallowed it.
     """
-    where = f"execution {frame.execution}"
     token = recipe_running.set(definition.name)
     try:
-        injected = {definition.skipped[0]: Run(frame)}
-        args, kwargs = definition.signature.load_call(decode(params, where=f"{where}: its input"), injected)
+        args, kwargs = _load_input(definition, frame, params)
         result = definition.func(*args, **kwargs)
         frame.check_live()
-        plain = definition.signature.dump_result(result)
-        return encode(plain, limit=payload_limit, where=f"{where}: its result")
+        return _dump_result(definition, frame, result, payload_limit=payload_limit)
     finally:
         recipe_running.reset(token)
+
+
+def _load_input(
+    definition: RecipeDefinition[Any], frame: Frame, params: bytes
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    plain = decode(params, where=f"execution {frame.execution}: its input")
+    try:
+        return definition.signature.load_call(plain, {definition.skipped[0]: Run(frame)})
+    except InvalidInput as error:
+        raise RecipeMisfit(
+            frame.execution, f"its recorded input does not fit the recipe's parameters: {error}"
+        ) from error
+
+
+def _dump_result(
+    definition: RecipeDefinition[Any], frame: Frame, result: object, *, payload_limit: int
+) -> bytes:
+    try:
+        plain = definition.signature.dump_result(result)
+        return encode(plain, limit=payload_limit, where="its result")
+    except InvalidInput as error:
+        raise RecipeMisfit(frame.execution, f"what the recipe returns cannot be recorded: {error}") from error
 
 
 def _needs(task: TaskDefinition[..., Any], needs: object) -> Needs:
