@@ -159,6 +159,18 @@ def test_json_has_the_calls_with_their_needs(tenure: Tenure, client: Client, slo
     }
 
 
+def test_values_are_shown_where_they_are_asked_for(tenure: Tenure, client: Client, slot: Driver) -> None:
+    """They may be large."""
+    client.start(squares, 3, id="map")
+    slot.drain()
+    (call,) = tenure("replay", "map", *SAMPLES, "--json", "--values").data["calls"]
+    assert (call["input"], call["result"]) == ([{"number": n, "refuse": -1} for n in range(3)], [0, 1, 4])
+    shown = tenure("replay", "map", *SAMPLES, "--values")
+    *_, asked, result = shown.rows("0:square")[0]
+    assert asked.startswith("[{'number': 0, 'refuse': -1}, {'number': 1, ")
+    assert result == "[0, 1, 4]"
+
+
 def test_one_that_was_cancelled_replays_to_that(tenure: Tenure, client: Client, slot: Driver) -> None:
     client.start(publish, "Dune", id="dune").cancel("enough")
     shown = tenure("replay", "dune", *SAMPLES)

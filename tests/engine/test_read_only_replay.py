@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -661,6 +663,31 @@ def test_an_observer_that_raises_ends_the_replay_with_its_own_error(site: Site) 
     with pytest.raises(LookupError, match="that will do"):
         replay(site, handle, careful_chain, observer)
     assert seen == ["0:one"]
+
+
+def test_the_observer_is_told_what_went_in_and_what_came_out(site: Site) -> None:
+    """G13: as plain data, and a list of each for a map."""
+
+    def body(run: Run) -> None:
+        run.call(one, "a")
+        run.map(square, [1, 2])
+        run.map(square, [])
+        run.now()
+        with contextlib.suppress(TaskFailed):
+            run.call(refuse, text="no ink")
+
+    watched = named("watched", body)
+    handle = started(site, watched)
+    calls: list[ReplayedCall] = []
+    replay(site, handle, watched, calls.append)
+    assert [(c.input, c.result) for c in calls if c.task != "now"] == [
+        ({"text": "a"}, "aone"),
+        ([{"n": 1}, {"n": 2}], [1, 4]),
+        ([], []),
+        ({"text": "no ink"}, None),
+    ]
+    (time,) = (c for c in calls if c.task == "now")
+    assert (time.input, type(time.result)) == (None, datetime)
 
 
 def test_the_demand_in_force_is_shown_by_layer(site: Site) -> None:

@@ -46,6 +46,10 @@ class ReplayedCall:
     outcome: CapabilityStatus
     #: The number of items of a map.
     size: int | None
+    #: What the recipe asks with, as plain data: parameters by name, or a list of those of a map.
+    input: Plain
+    #: What is recorded as its result, as plain data; a list for a map, None unless it completed.
+    result: Plain
     #: What was in force at the call, by layer.
     demand: Demand
     #: What the recipe was told when it failed or was cancelled.
@@ -172,13 +176,18 @@ class ReplayFrame(Frame):
         except TaskCancelled as error:
             self._tell(call, CapabilityStatus.CANCELLED, error)
             raise
-        self._tell(call, CapabilityStatus.COMPLETED)
+        self._tell(call, CapabilityStatus.COMPLETED, payloads=payloads)
         return payloads
 
     # -- observing and ending --------------------------------------------------------------------------------
 
     def _tell(
-        self, call: Call, outcome: CapabilityStatus, error: TaskFailed | TaskCancelled | None = None
+        self,
+        call: Call,
+        outcome: CapabilityStatus,
+        error: TaskFailed | TaskCancelled | None = None,
+        *,
+        payloads: Sequence[bytes] = (),
     ) -> None:
         # A value has no needs of its own, and so none are staged for it.
         demand = self._staged or self._demands.of(self._base, self._scopes, NO_NEEDS, NO_NEEDS, self.job)
@@ -192,6 +201,8 @@ class ReplayFrame(Frame):
             ordinal=call.ordinal,
             outcome=outcome,
             size=call.size,
+            input=call.input,
+            result=self._result_of(call, payloads),
             demand=demand,
             error=_told(call, error),
         )
@@ -199,6 +210,12 @@ class ReplayFrame(Frame):
             self._observer(told)
         except BaseException as failure:  # noqa: BLE001  # the caller gets it, and the recipe must not
             self._end(failure)
+
+    def _result_of(self, call: Call, payloads: Sequence[bytes]) -> Plain:
+        results = [self._decode(payload, call) for payload in payloads]
+        if call.size is None:
+            return results[0] if results else None
+        return results if payloads else None
 
     def _miss_result(self, call: Call) -> NoReturn:
         self._end(self.miss(call.capability, MissReason.TASK_RESULT_MISSING, "has no result yet"))

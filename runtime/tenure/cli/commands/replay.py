@@ -37,11 +37,18 @@ _LENGTH = 200
 @click.command(short_help="Replay an execution, or all that run, with the code as it is now; writes nothing.")
 @click.argument("execution", metavar="ID", required=False)
 @click.option("--all-running", is_flag=True, help="Every execution that runs: would this code break any?")
+@click.option("--values", is_flag=True, help="Show what each call asked with and what is recorded for it.")
 @import_option("A module with recipes, also from the current folder. May be repeated.")
 @json_option
 @pass_target
 def replay(
-    target: Target, *, execution: str | None, all_running: bool, modules: Sequence[str], as_json: bool
+    target: Target,
+    *,
+    execution: str | None,
+    all_running: bool,
+    values: bool,
+    modules: Sequence[str],
+    as_json: bool,
 ) -> None:
     """Run the recipe of the execution ID over what is recorded, and say where that ends.
 
@@ -53,17 +60,21 @@ def replay(
     """
     if all_running == (execution is not None):
         raise click.UsageError("give the ID of an execution, or --all-running for every one that runs")
+    if values and all_running:
+        raise click.UsageError("--values goes with the ID of an execution")
     look_here()
     with connect(target) as client:
         if execution is None:
             breaks = _replay_running(client, modules, as_json=as_json)
         else:
-            breaks = _replay_one(client, execution, modules, as_json=as_json)
+            breaks = _replay_one(client, execution, modules, values=values, as_json=as_json)
     if breaks:
         sys.exit(ExitCode.FAILED)
 
 
-def _replay_one(client: Client, execution: str, modules: Sequence[str], *, as_json: bool) -> bool:
+def _replay_one(
+    client: Client, execution: str, modules: Sequence[str], *, values: bool, as_json: bool
+) -> bool:
     imported = import_modules(modules)
     calls: list[ReplayedCall] = []
     recording = read(client.store, client.instance, execution)
@@ -76,9 +87,9 @@ def _replay_one(client: Client, execution: str, modules: Sequence[str], *, as_js
     if checked.verdict.breaks and checked.error is not None:
         show_where(checked.error)
     if as_json:
-        print_json({**_row(checked), "calls": [_call(one) for one in calls]})
+        print_json({**_row(checked), "calls": [_call(one, values=values) for one in calls]})
     else:
-        _print_one(checked, calls)
+        _print_one(checked, calls, values=values)
     return checked.verdict.breaks
 
 
@@ -115,7 +126,8 @@ def _row(checked: Check) -> dict[str, Any]:
     }
 
 
-def _call(call: ReplayedCall) -> dict[str, Any]:
+def _call(call: ReplayedCall, *, values: bool) -> dict[str, Any]:
+    shown = {"input": call.input, "result": call.result} if values else {}
     return {
         "capability": call.capability,
         "task": call.task,
@@ -125,24 +137,29 @@ def _call(call: ReplayedCall) -> dict[str, Any]:
         "needs": call.demand.effective.to_data(),
         "sources": {name: layer.value for name, layer in call.demand.sources().items()},
         "error": call.error,
+        **shown,
     }
 
 
-def _print_one(checked: Check, calls: Sequence[ReplayedCall]) -> None:
+def _cells(call: ReplayedCall, *, values: bool) -> list[str | Cell]:
+    shown = [one_line(repr(value), _LENGTH) for value in (call.input, call.result)] if values else []
+    return [
+        call.capability,
+        call.task,
+        "" if call.size is None else str(call.size),
+        named(call.outcome),
+        call.demand.text,
+        *shown,
+        one_line(call.error or "", _LENGTH),
+    ]
+
+
+def _print_one(checked: Check, calls: Sequence[ReplayedCall], *, values: bool) -> None:
     if calls:
+        shown = ["input", "result"] if values else []
         print_table(
-            ["capability", "task", "items", "outcome", "needs", "error"],
-            [
-                [
-                    one.capability,
-                    one.task,
-                    "" if one.size is None else str(one.size),
-                    named(one.outcome),
-                    one.demand.text,
-                    one_line(one.error or "", _LENGTH),
-                ]
-                for one in calls
-            ],
+            ["capability", "task", "items", "outcome", "needs", *shown, "error"],
+            [_cells(one, values=values) for one in calls],
         )
         print_line()
     print_facts(
