@@ -123,4 +123,10 @@ def test_the_twin_does_the_same(url: str, namespace: str, client: Client, store:
             assert [call.capability for call in calls] == ["0:add", "1:add", "2:add"]
             assert dump(store) == before
 
+            async def observer(call: ReplayedCall) -> None:
+                calls.clear()
+
+            with pytest.raises(InvalidInput, match="coroutine function would do nothing"):
+                await other.replay(handle.id, observer)
+
     asyncio.run(go())

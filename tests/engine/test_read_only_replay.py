@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -688,6 +689,27 @@ def test_the_observer_is_told_what_went_in_and_what_came_out(site: Site) -> None
     ]
     (time,) = (c for c in calls if c.task == "now")
     assert (time.input, type(time.result)) == (None, datetime)
+
+
+async def no_observer(call: ReplayedCall) -> None: ...
+
+
+class AsyncObserver:
+    async def __call__(self, call: ReplayedCall) -> None: ...
+
+    def passed_on(self, call: ReplayedCall) -> object:
+        return self(call)
+
+
+@pytest.mark.parametrize(
+    "observer",
+    [no_observer, partial(no_observer), AsyncObserver(), AsyncObserver().passed_on, "print"],
+)
+def test_an_observer_that_would_do_nothing_is_refused(site: Site, observer: Any) -> None:
+    """G13: a coroutine is not awaited."""
+    handle = started(site, chain)
+    with pytest.raises(InvalidInput, match=r"coroutine function would do nothing|'print' is no function"):
+        replay(site, handle, chain, observer)
 
 
 def test_the_demand_in_force_is_shown_by_layer(site: Site) -> None:

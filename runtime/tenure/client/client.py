@@ -225,7 +225,7 @@ class Client:
 
         Args:
             observer: called with each call that is answered from the record, in order. What it raises ends
-                the replay.
+                the replay. A plain function: what it returns is not awaited.
             recipe: the code to replay with; by default the recipe that the execution is pinned to, which must
                 be imported here.
 
@@ -234,6 +234,7 @@ class Client:
             NonDeterministicRecipe: the recipe asks for something else, or ends otherwise, than is recorded.
             ExecutionNotFound: no execution of this id belongs to the instance.
             UnknownRecipe: its recipe is not loaded here, or it has none.
+            InvalidInput: the observer cannot be called, or is a coroutine function.
             Malformed: what is stored cannot be read.
             Exception: what the recipe's own code raises, of an execution that has not ended.
         """

@@ -11,7 +11,7 @@ from tenure.client.handle import not_found
 from tenure.engine.changes import differing, raised
 from tenure.engine.definitions import Definitions, RecipeDefinition, find_recipe
 from tenure.engine.ending import Ending, Raised, Replayed, Stopped, ended_from_outside
-from tenure.engine.replay import Observer, replay
+from tenure.engine.replay import Observer, check_observer, replay
 from tenure.errors import (
     Malformed,
     MissReason,
@@ -98,6 +98,7 @@ def replay_stored(
     recipe: RecipeDefinition[Any] | None,
 ) -> Replayed:
     """As `Client.replay` says."""
+    check_observer(observer)
     recording = read(store, instance, execution)
     definition = recipe_of(recording, recipe)
     ending = replay(definition, recording, observer=observer, payload_limit=store.settings.payload)

@@ -6,10 +6,11 @@ which it could write, wait or run a task; whatever a recipe asks for is in the r
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from tenure.engine.definitions import RecipeDefinition
 from tenure.engine.demand import Demands
@@ -19,6 +20,7 @@ from tenure.engine.records import Call, Found, Records
 from tenure.engine.run import run_recipe
 from tenure.engine.signals import ReplayOver
 from tenure.errors import (
+    InvalidInput,
     Malformed,
     MissReason,
     NonDeterministicRecipe,
@@ -57,6 +59,11 @@ class ReplayedCall:
 
 
 Observer = Callable[[ReplayedCall], object]
+
+_NO_COROUTINE: Final = (
+    "the observer of a replay is called and not awaited, so a coroutine function would do nothing; "
+    "give a plain function, which may put calls in a queue"
+)
 
 
 def replay(
@@ -207,7 +214,7 @@ class ReplayFrame(Frame):
             error=_told(call, error),
         )
         try:
-            self._observer(told)
+            _refuse_awaitable(self._observer(told))
         except BaseException as failure:  # noqa: BLE001  # the caller gets it, and the recipe must not
             self._end(failure)
 
@@ -223,6 +230,24 @@ class ReplayFrame(Frame):
     def _end(self, error: BaseException) -> NoReturn:
         self.over = ReplayOver(error)
         raise self.over
+
+
+def check_observer(observer: object) -> None:
+    """Raise `InvalidInput` for what cannot be called, or would do nothing when it is."""
+    if observer is None:
+        return
+    if not callable(observer):
+        raise InvalidInput(f"the observer {observer!r} is no function; give one that takes a ReplayedCall")
+    called = (observer, getattr(observer, "__call__", None))  # noqa: B004  # an object may have an async one
+    if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called):
+        raise InvalidInput(_NO_COROUTINE)
+
+
+def _refuse_awaitable(answer: object) -> None:
+    if inspect.iscoroutine(answer):
+        answer.close()
+    if inspect.isawaitable(answer):
+        raise InvalidInput(_NO_COROUTINE)
 
 
 def _base(definition: RecipeDefinition[Any], recording: Recording) -> Needs:
