@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,13 @@ from tests.samples import DEFINITIONS, failing, heavy, publish, squares
 SAMPLES = ("--import", "tests.samples")
 
 SHOP = """
+import os
+import subprocess
+
 from tenure import Needs, Run, recipe, task
+
+print("the module prints")
+os.write(1, b"and writes\\n")
 
 
 @task
@@ -37,7 +45,9 @@ def pack(item: str) -> str:
 
 @recipe
 def kept(run: Run, item: str) -> str:
-    print("the recipe prints")
+    print("the recipe prints", flush=True)
+    os.write(1, b"it writes\\n")
+    subprocess.run(["echo", "so does a program"], check=True)
     return run.call(pack, run.call(pick, item))
 
 
@@ -78,6 +88,7 @@ def order(name: str) -> RecipeDefinition[str]:
 
 
 KEPT, SWAPPED, BROKEN, GONE = (order(name) for name in ("kept", "swapped", "broken", "gone"))
+IMPORTED = "the module prints\nand writes\n"
 
 
 @pytest.fixture
@@ -196,7 +207,7 @@ def test_a_changed_recipe_is_exit_code_1(tenure: Tenure, client: Client, old: Dr
     assert "raise LookupError(run.call(pick, item))" in fails.err
 
     kept = tenure("replay", "kept", "--import", "shop", "--json", cwd=shop)
-    assert kept.err == "the recipe prints\n"
+    assert kept.err == f"{IMPORTED}the recipe prints\nit writes\nso does a program\n"
     assert [kept.data[name] for name in ("verdict", "capability", "reason")] == [
         "ok",
         "1:pack",
@@ -289,6 +300,20 @@ def test_all_as_json(tenure: Tenure, client: Client, old: Driver, shop: Path) ->
         verdict: int(verdict == "ok")
         for verdict in ("ok", "changed", "would fail", "no code", "unreadable", "no recipe")
     }
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "2>&-"])
+def test_it_works_where_nothing_can_be_printed(
+    tenure: Tenure, client: Client, old: Driver, shop: Path, closed: str
+) -> None:
+    run_all(client, old, KEPT, SWAPPED)
+    for name, code in (("kept", 0), ("swapped", 1)):
+        for words in ((name,), (name, "--json")):
+            command = shlex.join(tenure.command("replay", *words, "--import", "shop"))
+            done = subprocess.run(
+                ["/bin/sh", "-c", f"{command} {closed}"], cwd=shop, env=tenure.environment(), check=False
+            )
+            assert done.returncode == code
 
 
 def test_nothing_runs_and_nothing_is_imported(tenure: Tenure, shop: Path) -> None:

@@ -8,7 +8,9 @@ stored, tables and JSON.
 from __future__ import annotations
 
 import io
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -45,7 +47,17 @@ def cli(context: click.Context, url: str | None, namespace: str, instance: str) 
 
 def main() -> None:
     """The entry point of the console script."""
+    _stand_in_for_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Stored text may hold what the terminal's encoding has no character for.
         sys.stdout.reconfigure(errors="backslashreplace")
     cli(prog_name="tenure")
+
+
+def _stand_in_for_what_is_closed() -> None:
+    # No connection should get the number of stdout, and what is printed has to go somewhere.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open("w")  # noqa: SIM115  # for as long as the process lives
+            os.set_inheritable(nowhere.fileno(), True)
+            setattr(sys, name, nowhere)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from tenure.cli.connecting import connect
+from tenure.cli.diverting import application_output
 from tenure.cli.failures import ExitCode, show_where
 from tenure.cli.importing import import_option, look_here
 from tenure.cli.output import (
@@ -75,12 +75,13 @@ def replay(
 def _replay_one(
     client: Client, execution: str, modules: Sequence[str], *, values: bool, as_json: bool
 ) -> bool:
-    imported = import_modules(modules)
+    with application_output():
+        imported = import_modules(modules)
     calls: list[ReplayedCall] = []
     recording = read(client.store, client.instance, execution)
     given = find_recipe(recording.code, modules=imported) if recording.code else None
     definition = recipe_of(recording, given)
-    with _own_output():
+    with application_output():
         checked = check(
             recording, definition, observer=calls.append, payload_limit=client.store.settings.payload
         )
@@ -94,10 +95,11 @@ def _replay_one(
 
 
 def _replay_running(client: Client, modules: Sequence[str], *, as_json: bool) -> bool:
-    definitions = load_modules(modules)
+    with application_output():
+        definitions = load_modules(modules)
     if not definitions.recipes:
         raise UnknownRecipe("no recipe is known here; name the module that is to be deployed with --import")
-    with _own_output():
+    with application_output():
         rows = [_row(one) for one in check_running(client.store, client.instance, definitions)]
     counts = Counter(row["verdict"] for row in rows)
     if as_json:
@@ -105,13 +107,6 @@ def _replay_running(client: Client, modules: Sequence[str], *, as_json: bool) ->
     else:
         _print_running(client.instance, rows, counts)
     return any(verdict.breaks for verdict in Verdict if counts[verdict])
-
-
-@contextmanager
-def _own_output() -> Iterator[None]:
-    """What recipes print is not taken for what the command prints."""
-    with redirect_stdout(sys.stderr):
-        yield
 
 
 def _row(checked: Check) -> dict[str, Any]:
