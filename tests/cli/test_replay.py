@@ -202,7 +202,7 @@ def test_a_changed_recipe_is_exit_code_1(tenure: Tenure, client: Client, old: Dr
 
     fails = tenure("replay", "broken", "--import", "shop", "--json", cwd=shop, TENURE_DEBUG="1")
     assert fails.code == 1
-    assert '"verdict": "would fail"' in fails.out
+    assert '"verdict": "would_fail"' in fails.out
     assert "the recipe's own code raises LookupError: picked tea" in fails.out
     assert "raise LookupError(run.call(pick, item))" in fails.err
 
@@ -298,7 +298,7 @@ def test_all_as_json(tenure: Tenure, client: Client, old: Driver, shop: Path) ->
     ]
     assert data["counts"] == {
         verdict: int(verdict == "ok")
-        for verdict in ("ok", "changed", "would fail", "no code", "unreadable", "no recipe")
+        for verdict in ("ok", "changed", "would_fail", "no_code", "unreadable", "no_recipe")
     }
 
 

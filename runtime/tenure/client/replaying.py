@@ -35,13 +35,13 @@ class Verdict(StrEnum):
     #: It asks for something else than is recorded.
     CHANGED = "changed"
     #: It raises what is not recorded, and so a worker would fail the execution.
-    WOULD_FAIL = "would fail"
+    WOULD_FAIL = "would_fail"
     #: The pinned name and version is not among the code.
-    NO_CODE = "no code"
+    NO_CODE = "no_code"
     #: What is stored cannot be read, by anybody or by this code.
     UNREADABLE = "unreadable"
     #: It was stored through the model: no recipe of it runs.
-    NO_RECIPE = "no recipe"
+    NO_RECIPE = "no_recipe"
 
     @property
     def breaks(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -136,6 +137,11 @@ def _call(call: ReplayedCall, *, values: bool) -> dict[str, Any]:
     }
 
 
+def _verdict(value: str) -> Cell:
+    cell = named(value)
+    return replace(cell, text=cell.text.replace("_", " "))
+
+
 def _cells(call: ReplayedCall, *, values: bool) -> list[str | Cell]:
     shown = [one_line(repr(value), _LENGTH) for value in (call.input, call.result)] if values else []
     return [
@@ -162,7 +168,7 @@ def _print_one(checked: Check, calls: Sequence[ReplayedCall], *, values: bool) -
             "execution": Cell(checked.execution, "bold"),
             "recipe": checked.recipe or "",
             "status": named(checked.status),
-            "verdict": named(checked.verdict),
+            "verdict": _verdict(checked.verdict),
             "because": checked.detail,
         }
     )
@@ -174,7 +180,7 @@ def _print_running(instance: str, rows: Sequence[dict[str, Any]], counts: Counte
         return
     print_table(
         ["id", "recipe", "verdict", "because"],
-        [[row["id"], row["recipe"] or "", named(row["verdict"]), one_line(row["detail"])] for row in rows],
+        [[row["id"], row["recipe"] or "", _verdict(row["verdict"]), one_line(row["detail"])] for row in rows],
     )
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    told = ", ".join(f"{counts[verdict]} {_verdict(verdict).text}" for verdict in Verdict if counts[verdict])
     print_line(f"{amount(len(rows), 'execution')} of instance {instance}: {told}")
