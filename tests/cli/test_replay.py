@@ -18,6 +18,7 @@ from tenure.model.blueprint import ExecutionBlueprint
 from tenure.wiring import Store
 from tests.cli.conftest import Ended, Tenure
 from tests.client.stored import dump
+from tests.engine.site import Site
 from tests.harness import working_slot
 from tests.samples import DEFINITIONS, failing, heavy, publish, squares
 
@@ -61,6 +62,11 @@ def broken(run: Run, item: str) -> str:
     raise LookupError(run.call(pick, item))
 
 
+@recipe
+def narrowed(run: Run, item: str, box: int) -> str:
+    return item
+
+
 @recipe(version="2")
 def gone(run: Run, item: str) -> str:
     return item
@@ -87,7 +93,9 @@ def order(name: str) -> RecipeDefinition[str]:
     return ordering
 
 
-KEPT, SWAPPED, BROKEN, GONE = (order(name) for name in ("kept", "swapped", "broken", "gone"))
+KEPT, SWAPPED, BROKEN, NARROWED, GONE = (
+    order(name) for name in ("kept", "swapped", "broken", "narrowed", "gone")
+)
 IMPORTED = "the module prints\nand writes\n"
 
 
@@ -101,7 +109,7 @@ def shop(store: Store, tmp_path: Path) -> Path:
 @pytest.fixture
 def old(store: Store) -> Driver:
     """A slot with the code that is deployed now."""
-    return working_slot(store, Definitions.of([pick, pack, KEPT, SWAPPED, BROKEN, GONE]))
+    return working_slot(store, Definitions.of([pick, pack, KEPT, SWAPPED, BROKEN, NARROWED, GONE]))
 
 
 def run_all(client: Client, old: Driver, *recipes: RecipeDefinition[str]) -> None:
@@ -148,6 +156,7 @@ def test_json_has_the_calls_with_their_needs(tenure: Tenure, client: Client, slo
     slot.drain()
     data = tenure("replay", "torn", *SAMPLES, "--json").data
     assert data == {
+        "instance": "default",
         "id": "torn",
         "recipe": "failing@1",
         "status": "failed",
@@ -248,9 +257,9 @@ def test_a_deploy_that_breaks_nothing(
 
     assert shown.code == 0
     assert [line.split()[0] for line in shown.lines] == ["ID", "kept", "1"]
-    assert shown.rows("kept")[0][:3] == ["kept", "kept@1", "ok"]
+    assert shown.rows("kept")[0][:4] == ["kept", "default", "kept@1", "ok"]
     assert "replays up to 1:pack" in shown.out
-    assert shown.lines[-1] == "1 execution of instance default: 1 ok"
+    assert shown.lines[-1] == f"1 execution of namespace {store.namespace}: 1 ok"
     assert dump(store) == before
 
 
@@ -258,8 +267,7 @@ def test_a_deploy_that_breaks_some(
     tenure: Tenure, client: Client, store: Store, old: Driver, shop: Path
 ) -> None:
     """G13: one row each with why, and exit code 1; what cannot be read stops no other (G17)."""
-    run_all(client, old, KEPT, SWAPPED, BROKEN, GONE)
-    Client(store=store, instance="alice").start(SWAPPED, "tea", id="hers")
+    run_all(client, old, KEPT, SWAPPED, BROKEN, NARROWED, GONE)
     client.start(KEPT, "tea", id="odd")
     records = store.keys("records", "default", "odd")
     store.client.hset(records, "recipe", b"\xc1")
@@ -270,10 +278,11 @@ def test_a_deploy_that_breaks_some(
     shown = all_running(tenure, shop)
 
     assert shown.code == 1
-    assert {line.split()[0]: shown.rows(line.split()[0])[0][1:3] for line in shown.lines[1:-1]} == {
+    assert {line.split()[0]: shown.rows(line.split()[0])[0][2:4] for line in shown.lines[1:-1]} == {
         "kept": ["kept@1", "ok"],
         "swapped": ["swapped@1", "changed"],
         "broken": ["broken@1", "would fail"],
+        "narrowed": ["narrowed@1", "would fail"],
         "gone": ["gone@1", "no code"],
         "odd": [
             "unreadable",
@@ -281,11 +290,16 @@ def test_a_deploy_that_breaks_some(
         ],
         "book-7": ["no recipe", "no recipe of it runs"],
     }
-    assert "now asks for 0:pack" in shown.rows("swapped")[0][3]
-    assert "LookupError: picked tea" in shown.rows("broken")[0][3]
+    because = {name: shown.rows(name)[0][4] for name in ("swapped", "broken", "narrowed", "gone")}
+    assert "now asks for 0:pack" in because["swapped"]
+    assert because["broken"] == "the recipe's own code raises LookupError: picked tea"
+    assert because["narrowed"].startswith(
+        "its recorded input does not fit the recipe's parameters: narrowed: it needs 'box'"
+    )
+    assert because["gone"].startswith("imported of gone: 2, and not 1; keep the code of version 1")
     assert shown.lines[-1] == (
-        "6 executions of instance default: "
-        "1 ok, 1 changed, 1 would fail, 1 no code, 1 unreadable, 1 no recipe"
+        f"7 executions of namespace {store.namespace}: "
+        "1 ok, 1 changed, 2 would fail, 1 no code, 1 unreadable, 1 no recipe"
     )
     assert dump(store) == before
 
@@ -302,6 +316,62 @@ def test_all_as_json(tenure: Tenure, client: Client, old: Driver, shop: Path) ->
     }
 
 
+def test_every_instance_is_asked_unless_one_is_named(
+    tenure: Tenure, client: Client, store: Store, old: Driver, shop: Path
+) -> None:
+    """A deploy is of all that the namespace's workers run."""
+    run_all(client, old, KEPT)
+    run_all(Client(store=store, instance="alice"), old, SWAPPED)
+
+    def rows(*options: str) -> dict[str, str]:
+        words = ("replay", "--all-running", "--import", "shop", "--json")
+        ended = tenure(*options, *words, cwd=shop)
+        data = json.loads(ended.out)
+        assert ended.code == int(data["counts"]["changed"] > 0)
+        return {row["instance"]: row["verdict"] for row in data["executions"]}
+
+    assert rows() == {"default": "ok", "alice": "changed"}
+    assert rows("--instance", "default") == {"default": "ok"}
+    assert rows("--instance", "alice") == {"alice": "changed"}
+
+
+def test_the_recipes_of_one_deploy(
+    tenure: Tenure, client: Client, store: Store, old: Driver, shop: Path
+) -> None:
+    """Of services that are deployed apart; what cannot be read could be of any."""
+    other = order("other.service")
+    client.start(other, "tea", id="foreign")
+    run_all(client, old, KEPT, SWAPPED)
+    (foreign,) = all_running(tenure, shop).rows("foreign")
+    assert foreign[3] == "no code"
+    assert foreign[4].startswith("no version of other.service is imported; name its module with --import")
+
+    chosen = all_running(tenure, shop, "--recipe", "kept", "--recipe", "gone")
+    assert (chosen.code, [line.split()[0] for line in chosen.lines[1:-1]]) == (0, ["kept"])
+
+    store.client.hset(store.keys("records", "default", "swapped"), "recipe", b"\xc1")
+    assert all_running(tenure, shop, "--recipe", "kept").rows("swapped")[0][2] == "unreadable"
+
+    misspelt = all_running(tenure, shop, "--recipe", "keppt")
+    assert (misspelt.code, misspelt.out) == (2, "")
+    assert "no version of recipe keppt is imported" in misspelt.err
+    assert tenure.here("replay", "kept", "--recipe", "kept").code == 2
+
+
+def test_a_record_that_lacks_a_field_is_one_row(
+    tenure: Tenure, client: Client, records: Site, old: Driver, shop: Path
+) -> None:
+    """G17: the others are told all the same."""
+    run_all(client, old, KEPT, SWAPPED)
+    records.edit_record(client.get("kept"), "0:pick", ordinal=None)
+    shown = all_running(tenure, shop)
+    assert shown.code == 1
+    verdict, because = shown.rows("kept")[0][3:5]
+    assert verdict == "unreadable"
+    assert because.startswith("the record of 0:pick cannot be read (it has no 'ordinal'); the bytes are kept")
+    assert shown.rows("swapped")[0][3] == "changed"
+
+
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "2>&-"])
 def test_it_works_where_nothing_can_be_printed(
     tenure: Tenure, client: Client, old: Driver, shop: Path, closed: str
@@ -316,8 +386,10 @@ def test_it_works_where_nothing_can_be_printed(
             assert done.returncode == code
 
 
-def test_nothing_runs_and_nothing_is_imported(tenure: Tenure, shop: Path) -> None:
-    assert all_running(tenure, shop).out == "instance default has no executions that run\n"
+def test_nothing_runs_and_nothing_is_imported(tenure: Tenure, store: Store, shop: Path) -> None:
+    assert all_running(tenure, shop).out == f"namespace {store.namespace} has no executions that run\n"
+    named = tenure("--instance", "bob", "replay", "--all-running", "--import", "shop", cwd=shop)
+    assert named.out == "instance bob has no executions that run\n"
     ended = tenure("replay", "--all-running")
     assert (ended.code, ended.out) == (2, "")
     assert "--import" in ended.err

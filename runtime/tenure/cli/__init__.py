@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from tenure.cli.group import Commands
 from tenure.cli.target import Target
@@ -42,7 +43,8 @@ def cli(context: click.Context, url: str | None, namespace: str, instance: str) 
     Exit codes: 0 done, 1 the thing asked about failed, 2 usage, 3 not found, 4 conflict, 5 store unreachable.
     With TENURE_DEBUG=1 an error shows where it was raised.
     """
-    context.obj = Target(url, namespace, instance)
+    is_default = context.get_parameter_source("instance") is ParameterSource.DEFAULT
+    context.obj = Target(url, namespace, instance, names_instance=not is_default)
 
 
 def main() -> None:

@@ -14,6 +14,8 @@ class Target:
     url: str | None = None
     namespace: str = "tenure"
     instance: str = "default"
+    #: Whether somebody has said which instance is meant.
+    names_instance: bool = False
 
 
 #: Decorates a command: its first argument is the target. A command run without the group gets the defaults.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, assert_never
@@ -53,6 +53,7 @@ class Verdict(StrEnum):
 class Check:
     """The verdict on one execution, and in one sentence why."""
 
+    instance: str
     execution: str
     #: `name@version`; None if it cannot be read, or there is none.
     recipe: str | None
@@ -124,6 +125,7 @@ def check(
     error = None if isinstance(ending, Replayed) else ending.error
     told = error if isinstance(ending, Stopped) else None
     return Check(
+        instance=stored.instance,
         execution=stored.id,
         recipe=recording.code,
         status=stored.status,
@@ -135,16 +137,26 @@ def check(
     )
 
 
-def check_running(store: Store, instance: str, definitions: Definitions) -> Iterator[Check]:
+def check_running(
+    store: Store, definitions: Definitions, *, instance: str | None, recipes: Collection[str] = ()
+) -> Iterator[Check]:
     """What the code makes of each execution that runs, oldest first; one at a time is held.
 
-    Those that have ended or were deleted before it is their turn are left out.
+    Those that have ended or were deleted before it is their turn are left out. One that cannot be read may be
+    of any recipe.
+
+    Args:
+        instance: the one that is meant; None for all of the namespace.
+        recipes: the names of those that are meant; none for all.
     """
-    for execution in store.recordings.live(instance):
+    for owner, execution in store.recordings.live():
+        if instance not in (None, owner):
+            continue
         try:
-            recording = store.recordings.read(instance, execution)
+            recording = store.recordings.read(owner, execution)
         except Malformed as error:
             yield Check(
+                instance=owner,
                 execution=execution,
                 recipe=None,
                 verdict=Verdict.UNREADABLE,
@@ -152,7 +164,9 @@ def check_running(store: Store, instance: str, definitions: Definitions) -> Iter
                 error=error,
             )
             continue
-        if recording is not None and not recording.stored.is_terminal:
+        if recording is None or recording.stored.is_terminal:
+            continue
+        if not recipes or (recording.code is not None and recording.stored.recipe in recipes):
             yield _check_by_name(recording, definitions, payload_limit=store.settings.payload)
 
 
@@ -162,13 +176,26 @@ def _check_by_name(recording: Recording, definitions: Definitions, *, payload_li
         return check(recording, definition, payload_limit=payload_limit)
     has_recipe = recording.code is not None
     return Check(
+        instance=recording.stored.instance,
         execution=recording.stored.id,
         recipe=recording.code,
         status=recording.stored.status,
         verdict=Verdict.NO_CODE if has_recipe else Verdict.NO_RECIPE,
-        detail="its name and version are not in the modules imported"
-        if has_recipe
-        else "no recipe of it runs",
+        detail=_imported(recording, definitions) if has_recipe else "no recipe of it runs",
+    )
+
+
+def _imported(recording: Recording, definitions: Definitions) -> str:
+    name, version = recording.stored.recipe, recording.stored.version
+    versions = sorted(one.version for one in definitions.recipes.values() if one.name == name)
+    if not versions:
+        return (
+            f"no version of {name} is imported; name its module with --import, or with --recipe the recipes "
+            "that are meant"
+        )
+    return (
+        f"imported of {name}: {', '.join(versions)}, and not {version}; keep the code of version {version} "
+        "until no execution of it runs"
     )
 
 

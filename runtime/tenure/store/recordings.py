@@ -69,8 +69,8 @@ class Recordings:
             results=_by_capability(results),
         )
 
-    def live(self, instance: str) -> Iterator[str]:
-        """Ids of the instance's executions that had not ended, oldest first, without those that come later.
+    def live(self) -> Iterator[tuple[str, str]]:
+        """Instance and id of what had not ended, oldest first, without what comes later.
 
         By time and not by rank: what ends meanwhile moves the ranks of those behind it.
         """
@@ -88,9 +88,8 @@ class Recordings:
                 tied = self._client.zrangebyscore(key, last, last)
             page = [member for member, score in rows if score != last] + tied
             for member in page:
-                owner, _, execution = member.decode().partition("/")
-                if owner == instance:
-                    yield execution
+                instance, _, execution = member.decode().partition("/")
+                yield instance, execution
             after = f"({last:.0f}"
 
 

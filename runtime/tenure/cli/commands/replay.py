@@ -28,7 +28,7 @@ from tenure.cli.target import Target, pass_target
 from tenure.cli.words import amount
 from tenure.client.client import Client
 from tenure.client.replaying import Check, Verdict, check, check_running, read, recipe_of
-from tenure.engine.definitions import find_recipe, import_modules, load_modules
+from tenure.engine.definitions import Definitions, find_recipe, import_modules, load_modules
 from tenure.engine.replay import ReplayedCall
 from tenure.errors import UnknownRecipe
 
@@ -37,7 +37,18 @@ _LENGTH = 200
 
 @click.command(short_help="Replay an execution, or all that run, with the code as it is now; writes nothing.")
 @click.argument("execution", metavar="ID", required=False)
-@click.option("--all-running", is_flag=True, help="Every execution that runs: would this code break any?")
+@click.option(
+    "--all-running",
+    is_flag=True,
+    help="Every execution of the namespace that runs, or of one --instance: would this code break any?",
+)
+@click.option(
+    "--recipe",
+    "recipes",
+    metavar="NAME",
+    multiple=True,
+    help="With --all-running: executions of this recipe only, of any version. May be repeated.",
+)
 @click.option("--values", is_flag=True, help="Show what each call asked with and what is recorded for it.")
 @import_option("A module with recipes, also from the current folder. May be repeated.")
 @json_option
@@ -47,6 +58,7 @@ def replay(
     *,
     execution: str | None,
     all_running: bool,
+    recipes: Sequence[str],
     values: bool,
     modules: Sequence[str],
     as_json: bool,
@@ -58,15 +70,18 @@ def replay(
     otherwise, or raises; 2 if the recipe's code is not in the modules imported.
 
     With --all-running, before a deploy: exit code 1 if any execution that runs could not go on with the code.
+    Where recipes are deployed apart, --recipe names those of this deploy; what cannot be read is told anyway.
     """
     if all_running == (execution is not None):
         raise click.UsageError("give the ID of an execution, or --all-running for every one that runs")
+    if recipes and not all_running:
+        raise click.UsageError("--recipe goes with --all-running")
     if values and all_running:
         raise click.UsageError("--values goes with the ID of an execution")
     look_here()
     with connect(target) as client:
         if execution is None:
-            breaks = _replay_running(client, modules, as_json=as_json)
+            breaks = _replay_running(client, target, modules, recipes, as_json=as_json)
         else:
             breaks = _replay_one(client, execution, modules, values=values, as_json=as_json)
     if breaks:
@@ -95,23 +110,40 @@ def _replay_one(
     return checked.verdict.breaks
 
 
-def _replay_running(client: Client, modules: Sequence[str], *, as_json: bool) -> bool:
+def _replay_running(
+    client: Client, target: Target, modules: Sequence[str], recipes: Sequence[str], *, as_json: bool
+) -> bool:
+    instance = client.instance if target.names_instance else None
     with application_output():
         definitions = load_modules(modules)
-    if not definitions.recipes:
-        raise UnknownRecipe("no recipe is known here; name the module that is to be deployed with --import")
+    _check_imported(definitions, recipes)
     with application_output():
-        rows = [_row(one) for one in check_running(client.store, client.instance, definitions)]
+        checks = check_running(client.store, definitions, instance=instance, recipes=recipes)
+        rows = [_row(one) for one in checks]
     counts = Counter(row["verdict"] for row in rows)
     if as_json:
         print_json({"executions": rows, "counts": {verdict.value: counts[verdict] for verdict in Verdict}})
     else:
-        _print_running(client.instance, rows, counts)
+        place = f"namespace {target.namespace}" if instance is None else f"instance {instance}"
+        _print_running(place, rows, counts)
     return any(verdict.breaks for verdict in Verdict if counts[verdict])
+
+
+def _check_imported(definitions: Definitions, recipes: Sequence[str]) -> None:
+    if not definitions.recipes:
+        raise UnknownRecipe("no recipe is known here; name the module that is to be deployed with --import")
+    names = {one.name for one in definitions.recipes.values()}
+    # A name that is misspelt would select nothing, and nothing would break.
+    if missing := [name for name in recipes if name not in names]:
+        raise UnknownRecipe(
+            f"no version of recipe {missing[0]} is imported; name its module with --import. "
+            f"Imported: {', '.join(sorted(names))}"
+        )
 
 
 def _row(checked: Check) -> dict[str, Any]:
     return {
+        "instance": checked.instance,
         "id": checked.execution,
         "recipe": checked.recipe,
         "status": checked.status.value if checked.status else None,
@@ -174,13 +206,22 @@ def _print_one(checked: Check, calls: Sequence[ReplayedCall], *, values: bool) -
     )
 
 
-def _print_running(instance: str, rows: Sequence[dict[str, Any]], counts: Counter[str]) -> None:
+def _print_running(place: str, rows: Sequence[dict[str, Any]], counts: Counter[str]) -> None:
     if not rows:
-        print_line(f"instance {instance} has no executions that run")
+        print_line(f"{place} has no executions that run")
         return
     print_table(
-        ["id", "recipe", "verdict", "because"],
-        [[row["id"], row["recipe"] or "", _verdict(row["verdict"]), one_line(row["detail"])] for row in rows],
+        ["id", "instance", "recipe", "verdict", "because"],
+        [
+            [
+                row["id"],
+                row["instance"],
+                row["recipe"] or "",
+                _verdict(row["verdict"]),
+                one_line(row["detail"]),
+            ]
+            for row in rows
+        ],
     )
     told = ", ".join(f"{counts[verdict]} {_verdict(verdict).text}" for verdict in Verdict if counts[verdict])
-    print_line(f"{amount(len(rows), 'execution')} of instance {instance}: {told}")
+    print_line(f"{amount(len(rows), 'execution')} of {place}: {told}")
