@@ -808,3 +808,11 @@ def test_what_cannot_be_read_is_an_error_that_keeps_the_bytes(site: Site) -> Non
     site.redis.delete(site.store.keys("records", INSTANCE, handle.id))
     site.redis.set(site.store.keys("records", INSTANCE, handle.id), "x")
     refused("cannot be read")
+
+
+def test_a_record_that_does_not_say_how_its_execution_ended(site: Site) -> None:
+    """G17: it is asked where the recipe comes to another end."""
+    handle = started(site, named("failing", lambda run: run.call(refuse, "no ink")))
+    site.edit_record(handle, "recipe", crashes=None)
+    with pytest.raises(Malformed, match=f"execution {handle.id}: a record cannot be read .*crashes"):
+        replay(site, handle, named("failing", lambda run: run.call(refuse, "no ink")))
