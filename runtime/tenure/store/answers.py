@@ -100,6 +100,7 @@ class TakeoverAnswer(StrEnum):
     LIVE = "live"
     GRACE = "grace"
     UNREADABLE = "unreadable"
+    UNREADABLE_HEADER = "unreadable_header"
     NOT_LEADER = "not_leader"
 
 
@@ -107,6 +108,7 @@ class DueAnswer(StrEnum):
     DISPATCHED = "dispatched"
     NOT_DUE = "not_due"
     UNREADABLE = "unreadable"
+    UNREADABLE_HEADER = "unreadable_header"
     NOT_LEADER = "not_leader"
 
 
@@ -116,6 +118,7 @@ class PlaceAnswer(StrEnum):
     STALE = "stale"
     NOT_WAITING = "not_waiting"
     UNREADABLE = "unreadable"
+    UNREADABLE_HEADER = "unreadable_header"
     NOT_LEADER = "not_leader"
 
 
@@ -133,6 +136,7 @@ class TopUpAnswer(StrEnum):
 class RepairAnswer(StrEnum):
     CHECKED = "checked"
     ENDED = "ended"
+    UNREADABLE_HEADER = "unreadable_header"
     NOT_LEADER = "not_leader"
 
 
@@ -144,12 +148,14 @@ class CancelAnswer(StrEnum):
     UNKNOWN = "unknown"
     ALREADY_TERMINAL = "already_terminal"
     NOT_FOUND = "not_found"
+    UNREADABLE_HEADER = "unreadable_header"
 
 
 class OverdueAnswer(StrEnum):
     ENDED = "ended"
     REQUESTED = "requested"
     NOT_DUE = "not_due"
+    UNREADABLE_HEADER = "unreadable_header"
     NOT_LEADER = "not_leader"
 
 

@@ -28,6 +28,7 @@ from tenure.store.answers import (
     TakeoverAnswer,
 )
 from tenure.store.connection import reaching
+from tenure.store.executions import unreadable_header
 from tenure.store.keys import Keys, split_member
 from tenure.store.outbox import OutboxEvent, UnreadableEvent, read_event
 from tenure.store.scripts import Scripts
@@ -147,16 +148,18 @@ class DutyStore:
 
     def take_over(self, leader: int, route: str, *, cause: str) -> TakeoverAnswer:
         """Put down one route whose lease lapsed. The script ends `cause` with the name of its session."""
-        reply = self._leading("takeover", route, {"leader": leader, "route": route, "cause": cause})
+        arguments = {"leader": leader, "route": route, "cause": cause}
+        reply = self._leading("takeover", f"route {route}", arguments)
         return TakeoverAnswer(reply["answer"])
 
     def make_ready(self, leader: int, route: str) -> DueAnswer:
         """Dispatch one due route."""
-        return DueAnswer(self._leading("due", route, {"leader": leader, "route": route})["answer"])
+        return DueAnswer(self._leading("due", f"route {route}", {"leader": leader, "route": route})["answer"])
 
     def end_overdue(self, leader: int, live: str) -> OverdueAnswer:
         """Fail an execution, `instance/execution`, that is past its deadline."""
-        return OverdueAnswer(self._leading("overdue", live, {"leader": leader, "live": live})["answer"])
+        reply = self._leading("overdue", f"execution {live}", {"leader": leader, "live": live})
+        return OverdueAnswer(reply["answer"])
 
     def forget(self, leader: int, ended: str, *, age: timedelta) -> ForgetAnswer:
         """Delete an execution, `instance/execution`, that ended `age` ago, with all that belongs to it."""
@@ -188,7 +191,7 @@ class DutyStore:
             "registry": registry,
             "unmet": None if unmet is None else list(unmet),
         }
-        return PlaceAnswer(self._leading("place", route, arguments)["answer"])
+        return PlaceAnswer(self._leading("place", f"route {route}", arguments)["answer"])
 
     def evict(self, leader: int, queue: str, *, limit: int) -> Evicted | None:
         """Return waiting routes of a queue to placement; None if it has a session."""
@@ -206,7 +209,7 @@ class DutyStore:
         """Check the index entries of one live execution, `instance/execution`; returns what was put back."""
         instance, execution, _ = split_member(live + "/")
         arguments = {"leader": leader, "instance": instance, "execution": execution, "lease": _ms(lease)}
-        reply = self._leading("repair", f"execution {execution}", arguments)
+        reply = self._leading("repair", f"execution {live}", arguments)
         return list(reply["repaired"]) if reply["answer"] is RepairAnswer.CHECKED else []
 
     def expire_session(self, leader: int, session: str) -> RetireAnswer:
@@ -271,6 +274,8 @@ class DutyStore:
             ) from error
         if reply["answer"] == RetireAnswer.NOT_LEADER:
             raise NotLeader
+        if reply["answer"] == TakeoverAnswer.UNREADABLE_HEADER:
+            raise unreadable_header(subject, reply.get("schema"))
         if reply["answer"] == TakeoverAnswer.UNREADABLE:
             raise SetAside(f"{subject}: what is stored cannot be read; it is set aside with its bytes")
         return reply

@@ -165,7 +165,11 @@ class Executions:
         }
 
     def cancel(self, instance: str, execution: str, *, reason: str, nonce: str) -> CancelAnswer:
-        """Record the intent to cancel, and act on it as far as that can be done now."""
+        """Record the intent to cancel, and act on it as far as that can be done now.
+
+        Raises:
+            Malformed: what is stored cannot be read, or is of another schema; nothing was changed.
+        """
         reply = self._scripts.call(
             "cancel",
             {
@@ -176,7 +180,10 @@ class Executions:
                 "cap": self._cap,
             },
         )
-        return CancelAnswer(reply["answer"])
+        answer = CancelAnswer(reply["answer"])
+        if answer is CancelAnswer.UNREADABLE_HEADER:
+            raise unreadable_header(f"execution {execution}", reply.get("schema"))
+        return answer
 
     @reaching()
     def get(self, instance: str, execution: str) -> StoredExecution | None:
@@ -283,14 +290,22 @@ class Executions:
 
     @reaching()
     def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str]]:
-        """The record of each (instance, execution, capability), with the recipe's `name@version`."""
+        """The record of each (instance, execution, capability), with the recipe's `name@version`.
+
+        Raises:
+            Malformed: one of them cannot be read.
+        """
         with self._client.pipeline(transaction=False) as pipe:
             for instance, execution, capability in members:
                 pipe.hget(self._keys("records", instance, execution), capability)
                 pipe.hmget(self._keys("execution", instance, execution), "recipe", "version")
-            rows = pipe.execute()
+            rows = pipe.execute(raise_on_error=False)
         found: list[tuple[Record | None, str]] = []
         for n, (_, execution, _) in enumerate(members):
+            if failure := next((row for row in rows[2 * n : 2 * n + 2] if isinstance(row, Exception)), None):
+                if not isinstance(failure, redis.ResponseError):
+                    raise failure
+                raise Malformed(f"execution {execution}: it cannot be read ({failure}); the bytes are kept")
             raw, (recipe, version) = rows[2 * n], rows[2 * n + 1]
             record = None if raw is None or recipe is None else _unpack(raw, f"execution {execution}")
             found.append((record, "" if record is None else f"{recipe.decode()}@{version.decode()}"))
@@ -300,6 +315,15 @@ class Executions:
 def demand_of(execution: str, capability: str, record: Record) -> Demand:
     """The published demand of a route, by its record. Raises `Malformed`, also if it never was published."""
     return Demand.read(record.get("demand"), where=f"execution {execution}: the demand of {capability}")
+
+
+def unreadable_header(subject: str, schema: str | None) -> Malformed:
+    """The error for an execution that is there and cannot be read; `schema`: its own, if not ours (G17)."""
+    if schema is None:
+        return Malformed(f"{subject}: its header cannot be read; the bytes are kept, and nothing acts on it")
+    return NewerSchema(
+        f"{subject} was written by a newer Tenure (schema {schema}); it stays as it is: upgrade this process"
+    )
 
 
 def read_stored(
@@ -313,10 +337,7 @@ def read_stored(
     where = f"execution {execution}"
     try:
         if int(header[b"schema"]) != SCHEMA:
-            schema = int(header[b"schema"])
-            raise NewerSchema(
-                f"{where} was written by a newer Tenure (schema {schema}); upgrade this process"
-            )
+            raise unreadable_header(where, header[b"schema"].decode())
         return StoredExecution(
             instance=instance,
             id=execution,

@@ -57,6 +57,8 @@ class Deadlines:
                     pass
                 case OverdueAnswer.NOT_LEADER:
                     raise NotLeader
+                case OverdueAnswer.UNREADABLE_HEADER:
+                    raise AssertionError(f"{answer} is an exception by now")
                 case _:
                     assert_never(answer)
         more = self._ripe.done(page, stayed=malformed)

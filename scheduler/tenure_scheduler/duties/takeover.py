@@ -72,7 +72,7 @@ class TakeoverScan:
                     live += 1
                 case TakeoverAnswer.GRACE:
                     return TakeoverReport(taken=taken, live=live, malformed=malformed, grace=True)
-                case TakeoverAnswer.NOT_LEADER | TakeoverAnswer.UNREADABLE:
+                case TakeoverAnswer.NOT_LEADER | TakeoverAnswer.UNREADABLE | TakeoverAnswer.UNREADABLE_HEADER:
                     raise AssertionError(f"{answer} is an exception by now")
                 case _:
                     assert_never(answer)

@@ -59,7 +59,7 @@ local function exchange_tickets(queue, route, record, ticket, popped)
     if other_route and record.ticket and redis.call('EXISTS', Key.ticket(record.ticket)) == 1 then
       local i, e, c = split(other_route)
       local other = i and load(i, e, c)
-      if other and other.where == Where.waiting and other.ticket == spent then
+      if other and other.where == Where.waiting and other.ticket == spent and header_of(i, e) then
         other.ticket = record.ticket
         redis.call('HSET', Key.ticket(record.ticket), 'route', other_route, 'description', title(other))
         save(i, e, c, other)
@@ -73,11 +73,16 @@ local function exchange_tickets(queue, route, record, ticket, popped)
   record.ticket = nil
 end
 
+-- What a claim passes by because processes of another schema are to take it. More than this at the head of a
+-- queue is set aside, or those behind would wait for an upgrade that may never come.
+local PASSED_BY = 20
+
 -- The best waiting route of the holder's queue, leased. Entries that are not true any more are dropped.
 local function claim_best(holder, popped)
   if redis.call('HGET', Key.session(holder.session), 'state') ~= Session.ready then return nil end
+  local passed = 0
   for _ = 1, 50 do
-    local route = redis.call('ZRANGE', Key.waiting(holder.queue), 0, 0)[1]
+    local route = redis.call('ZRANGE', Key.waiting(holder.queue), passed, passed)[1]
     if not route then return nil end
     local instance, execution, capability = split(route)
     local record = instance and load(instance, execution, capability)
@@ -85,7 +90,11 @@ local function claim_best(holder, popped)
       exchange_tickets(holder.queue, route, record, holder.ticket, popped)
       return lease(instance, execution, capability, record, holder)
     end
-    set_aside(Key.waiting(holder.queue), route)
+    if passed < PASSED_BY and instance and is_of_others(instance, execution) then
+      passed = passed + 1
+    else
+      set_aside(Key.waiting(holder.queue), route)
+    end
   end
 end
 

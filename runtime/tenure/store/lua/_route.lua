@@ -24,11 +24,15 @@ local function load(instance, execution, capability)
   return record and record.status and record or nil
 end
 
--- What every step needs of the header; nil if there is none, or one of a schema that this code does not know.
+-- What every step needs of the header. If it cannot be read, nil, and with it its schema where that is another
+-- one. Only an execution without any header is gone: nothing else may be dropped from an index (G17).
 local function header_of(instance, execution)
-  local h = redis.pcall('HMGET', Key.execution(instance, execution), 'status', 'recipe', 'version', 'band', 'intent',
-    'schema', 'deadline')
-  if h.err or not h[1] or h[6] ~= Schema then return nil end
+  local key = Key.execution(instance, execution)
+  local h = redis.pcall('HMGET', key, 'status', 'recipe', 'version', 'band', 'intent', 'schema', 'deadline')
+  if h.err or not h[1] or h[6] ~= Schema then
+    if redis.call('EXISTS', key) == 0 then return nil end
+    return nil, { schema = not h.err and h[6] ~= Schema and h[6] or nil }
+  end
   return { status = h[1], recipe = h[2], version = h[3], band = tonumber(h[4]), intent = h[5] or nil,
     deadline = h[7] and tonumber(h[7]) or nil }
 end
@@ -63,8 +67,14 @@ local function move(route, record, where, score, queue)
   redis.call('ZADD', index(where, queue), score, route)
 end
 
+-- Whether an execution is one for processes of another schema: they act on it where it is.
+local function is_of_others(instance, execution)
+  local _, unreadable = header_of(instance, execution)
+  return unreadable ~= nil and unreadable.schema ~= nil
+end
+
 -- An index entry that is not true any more is dropped; one whose route cannot be read is set aside, so that it
--- stops nobody else (G17).
+-- stops nobody else (G17). Index repair puts it back once it can be read.
 local function set_aside(key, route)
   redis.call('ZREM', key, route)
   local instance, execution, capability = split(route)

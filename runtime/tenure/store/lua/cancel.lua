@@ -5,9 +5,11 @@
 -- args      instance, execution, reason: text, nonce: of this request, cap
 -- returns   "cancelled": it has ended; "requested": what runs was asked to stop; "unknown": a `once` task whose
 --           outcome nobody knows stands in the way; "already_terminal" with status; "not_found"
+--           "unreadable_header" with schema, if it is another one: nothing was changed
 
 local key = Key.execution(a.instance, a.execution)
-local header = header_of(a.instance, a.execution)
+local header, unreadable = header_of(a.instance, a.execution)
+if unreadable then return reply('unreadable_header', unreadable) end
 if not header then return reply('not_found') end
 if ExecutionTerminal[header.status] then
   if redis.call('HGET', key, 'cancel') == a.nonce then return reply('cancelled') end

@@ -1,5 +1,7 @@
 -- Return the waiting routes of a queue without sessions to placement, a page at a time.
 --
+-- What is of another schema is set aside, since the queue is about to go; whoever reads it puts it back.
+--
 -- uses      _now _event _ticket _route _leader
 -- args      leader: token, queue, limit, cap
 -- returns   "busy": it has a session; "evicted" with count, left: routes and tickets; "not_leader"
@@ -10,8 +12,8 @@ if redis.call('SCARD', Key.queue_sessions(a.queue)) > 0 then return reply('busy'
 local routes = redis.call('ZRANGE', Key.waiting(a.queue), 0, a.limit - 1)
 for _, route in ipairs(routes) do
   local instance, execution, capability = split(route)
-  local record = load(instance, execution, capability)
-  if record and record.where == Where.waiting and record.queue == a.queue then
+  local record = instance and load(instance, execution, capability)
+  if record and record.where == Where.waiting and record.queue == a.queue and header_of(instance, execution) then
     dispatch(instance, execution, capability, record)
     emit(instance, execution, record.where, capability, { queue = record.queue })
   else

@@ -14,7 +14,9 @@ local ended = redis.call('ZSCORE', Key.terminal(), a.ended)
 if not ended or tonumber(ended) > now - a.age then return reply('kept') end
 local instance, execution = string.match(a.ended, '^([^/]*)/(.*)$')
 local header = redis.call('HMGET', Key.execution(instance, execution), 'status', 'schema')
--- What a server has lost of it is no reason to keep the rest.
-if header[1] and (header[2] ~= Schema or not ExecutionTerminal[header[1]]) then return reply('unreadable_end') end
+-- A server may have lost all of a header, and that is no reason to keep the rest. What is left of one is.
+if header[2] ~= Schema or not ExecutionTerminal[header[1] or ''] then
+  if redis.call('EXISTS', Key.execution(instance, execution)) == 1 then return reply('unreadable_end') end
+end
 remove_all(instance, execution)
 return reply('forgotten')

@@ -10,6 +10,7 @@ if done then return done end
 local record = load(a.instance, a.execution, a.capability)
 if not holds(record, a.token) then return answer(a, { answer = 'lease_lost' }) end
 local header = header_of(a.instance, a.execution)
+if not header then return answer(a, { answer = 'lease_lost' }) end
 if header.intent then
   withdraw(a.instance, a.execution, header, a.capability, record)
   publish(a.cap)

@@ -5,12 +5,15 @@
 --           unmet: {name of the demand, event}, if by that registry nobody meets it
 -- returns   "placed" with queue; "parked"; "stale": sessions changed meanwhile; "not_waiting";
 --           "unreadable": set aside with its bytes; "not_leader"
+--           "unreadable_header" with schema: it is another one, and the route stays where it is
 
 local refused = not_leader(a)
 if refused then return refused end
 local instance, execution, capability = split(a.route)
 local record = load(instance, execution, capability)
-if not record or (record.where ~= Where.environment and record.where ~= Where.blocked) then
+local header, unreadable = header_of(instance, execution)
+if unreadable and unreadable.schema then return reply('unreadable_header', unreadable) end
+if not header or not record or (record.where ~= Where.environment and record.where ~= Where.blocked) then
   redis.call('SREM', Key.unplaced(), a.route)
   if set_aside(Key.environment(), a.route) then return reply('unreadable') end
   return reply('not_waiting')

@@ -5,6 +5,7 @@
 -- uses      _now _event _ticket _route _settle _leader
 -- args      leader: token, instance, execution, lease: ms, cap
 -- returns   "checked" with repaired: capabilities; "ended": not live any more; "not_leader"
+--           "unreadable_header" with schema, if it is another one: it stays as it is
 
 local function score(record)
   if record.where == Where.waiting then return record.band * BAND + (record.ready_at or record.since) end
@@ -60,7 +61,8 @@ end
 
 local refused = not_leader(a)
 if refused then return refused end
-local header = header_of(a.instance, a.execution)
+local header, unreadable = header_of(a.instance, a.execution)
+if unreadable then return reply('unreadable_header', unreadable) end
 if not header or ExecutionTerminal[header.status] then
   redis.call('ZREM', Key.live(), a.instance .. '/' .. a.execution)
   return reply('ended')

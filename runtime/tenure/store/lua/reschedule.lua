@@ -17,6 +17,7 @@ if not holds(record, a.token) or (record.invocation == Invocation.started and a.
   return answer(a, { answer = 'lease_lost' })
 end
 local header = header_of(a.instance, a.execution)
+if not header then return answer(a, { answer = 'lease_lost' }) end
 if header.intent and a.capability ~= Recipe then
   withdraw(a.instance, a.execution, header, a.capability, record)
   publish(a.cap)

@@ -12,14 +12,14 @@
 local done = seen(a)
 if done then return done end
 local record = load(a.instance, a.execution, a.capability)
-if not holds(record, a.token) then return answer(a, { answer = 'lease_lost' }) end
+local header = header_of(a.instance, a.execution)
+if not header or not holds(record, a.token) then return answer(a, { answer = 'lease_lost' }) end
 
 redis.call('RPUSH', Key.attempts(a.instance, a.execution), cmsgpack.pack({
   capability = a.capability, attempt = record.attempt, started_at = record.started_at, ended_at = now,
   outcome = Outcome.failed, cause = a.error, session = record.session, life = record.life, token = record.token,
 }))
 emit(a.instance, a.execution, 'retry', a.capability, { attempt = record.attempt, error = a.error, delay = a.delay })
-local header = header_of(a.instance, a.execution)
 if header.intent then
   withdraw(a.instance, a.execution, header, a.capability, record)
   local granted = a.claim and claim_or_rest(a, false) or nil

@@ -15,6 +15,9 @@ if count > 0 then
     local record = instance and load(instance, execution, capability)
     if not record or record.where ~= Where.waiting or record.queue ~= a.queue then
       set_aside(Key.waiting(a.queue), route)
+    elseif is_of_others(instance, execution) then
+      -- A ticket only wakes a slot, which takes what it can read.
+      write_ticket(a.queue, route, route)
     else
       record.ticket = write_ticket(a.queue, route, title(record))
       save(instance, execution, capability, record)
