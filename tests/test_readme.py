@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tenure import Allocation, Client, Needs
+from tenure.client.environment import EnvironmentStatus
 from tenure.engine.definitions import Definitions, RecipeDefinition, TaskDefinition
 from tenure.engine.driver import Driver
 from tenure.errors import InvalidInput, InvalidQuantity
@@ -35,6 +36,11 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.parametrize("table", [EXECUTION_MOVES, CAPABILITY_MOVES, INVOCATION_MOVES])
 def test_a_state_diagram_is_the_table_of_moves(table: object) -> None:
     assert mermaid(table) in blocks("mermaid")  # type: ignore[arg-type]  # one of the three tables
+
+
+def test_every_word_for_what_is_known_of_a_demand_is_explained() -> None:
+    words = re.findall(r"^\| `(\w+)` \|", README, flags=re.MULTILINE)
+    assert words == [status.value for status in EnvironmentStatus]
 
 
 def test_the_two_commands_on_top_are_targets_of_the_makefile() -> None:

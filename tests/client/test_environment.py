@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -192,8 +192,8 @@ def test_scopes_hold_while_the_recipe_sleeps_in_them_and_are_spent_after(site: S
     environment = seen(handle)
     assert shapes(environment) == [("recipe", "awaiting_time", "specified")]
     assert environment.routes[0].demand.sources == {"memory": Layer.SCOPE}
-    assert fitting(site, MEDIUM) == set()
-    assert fitting(site, BIG) == {handle.id}
+    # No slot can take it before its time.
+    assert fitting(site, BIG) == set()
 
     site.pass_ms(3_600_001)
     site.store.duties.make_ready(site.lead(), f"{INSTANCE}/{handle.id}/recipe")
@@ -284,25 +284,70 @@ def test_no_other_route_hides_what_cannot_be_read(site: Site) -> None:
 # -- what does not wait --------------------------------------------------------------------------------------
 
 
-def test_what_runs_is_in_flight_whatever_else_waits(site: Site) -> None:
-    looks: list[Environment] = []
+def look_from_within(site: Site, look: Callable[[Handle], None]) -> None:
+    """In item 1 of a map of four that need 2Gi each."""
 
-    @task
-    def look(number: int) -> int:
+    @task(needs=Needs(memory="2Gi"))
+    def within(number: int) -> int:
         if number == 1:
-            looks.append(seen(site.client.get("looking")))
-            assert fitting(site, BIG, include_unresolved=True) == set()
+            look(site.client.get("looking"))
         return number
 
     @recipe
     def looking(run: Run) -> list[int]:
-        return run.map(look, range(4))
+        return run.map(within, range(4))
 
-    slot = site.slot(look, looking)
+    slot = site.slot(within, looking, allocation=MEDIUM)
     handle = site.run(looking, id="looking")
     slot.drain()
-    assert [look.to_data() for look in looks] == [{"status": "in_flight", "routes": []}]
     assert handle.result(1) == [0, 1, 2, 3]
+
+
+def test_what_runs_is_in_flight_and_does_not_hide_what_waits_beside_it(site: Site) -> None:
+    looks: list[Environment] = []
+
+    def look(handle: Handle) -> None:
+        looks.append(seen(handle))
+        assert fitting(site, SMALL, include_unresolved=True) == set()
+        assert fitting(site, MEDIUM) == {"looking"}
+
+    look_from_within(site, look)
+    (environment,) = looks
+    assert environment.status == "in_flight"
+    assert shapes(environment) == [(f"0:within:{n}", "ready", "specified") for n in (2, 3)]
+
+
+def test_what_runs_does_not_hide_what_cannot_be_read(site: Site) -> None:
+    """G17"""
+    statuses: list[str] = []
+
+    def look(handle: Handle) -> None:
+        whole = site.record(handle, "0:within:3")["demand"]
+        for demand in (NEWER[0], "[]"):
+            site.edit_record(handle, "0:within:3", demand=demand)
+            statuses.append(seen(handle).status)
+            assert fitting(site, BIG, include_unresolved=True) == set()
+        site.edit_record(handle, "0:within:3", demand=whole)
+
+    look_from_within(site, look)
+    assert statuses == ["unsupported", "malformed"]
+
+
+def test_nothing_runs_beside_a_single_route(site: Site) -> None:
+    looks: list[Environment] = []
+
+    @task
+    def only(execution: str) -> None:
+        looks.append(seen(site.client.get(execution)))
+
+    @recipe
+    def alone(run: Run) -> None:
+        run.call(only, "alone")
+
+    slot = site.slot(only, alone)
+    site.run(alone, id="alone")
+    slot.drain()
+    assert [look.to_data() for look in looks] == [{"status": "in_flight", "routes": []}]
 
 
 def test_a_lapsed_lease_is_in_flight_until_it_is_taken_over(site: Site) -> None:
@@ -357,12 +402,12 @@ def run_one_of_each(site: Site) -> None:
 def test_an_allocation_selects_what_it_would_meet(site: Site) -> None:
     run_one_of_each(site)
     assert fitting(site, Allocation(memory="1Gi")) == {"easy"}
-    assert fitting(site, Allocation(memory="2Gi")) == {"easy", "demanding", "later"}
-    assert fitting(site, Allocation(memory="16Gi")) == {"easy", "demanding", "later", "heavy"}
+    assert fitting(site, Allocation(memory="2Gi")) == {"easy", "demanding"}
+    assert fitting(site, Allocation(memory="16Gi")) == {"easy", "demanding", "heavy"}
     # Of a fact that is left out nothing is known, and that meets no need.
     assert fitting(site, Allocation(cpu="64")) == {"easy"}
     assert fitting(site, Allocation(memory="2Gi"), include_unresolved=True) == {
-        *("easy", "demanding", "later", "unresolved")
+        *("easy", "demanding", "unresolved")
     }
     whole = Allocation(cpu="1", memory="8Gi", platform="linux/arm64", label={"disk": "ssd"})
     assert "layered" in fitting(site, whole)

@@ -172,9 +172,10 @@ class Client:
 
         Args:
             status: only those of this status.
-            compatible_with: only those that wait, and of which a slot with this allocation could take
-                something. What needs nothing fits anything; what cannot be read fits nothing.
-            include_unresolved: also those whose needs nobody has published yet.
+            compatible_with: only those of which a slot with this allocation could take something now,
+                whatever else of them runs. A route that waits for a time, a signal or a child is nothing to
+                take, what needs nothing fits anything, and what cannot be read fits nothing.
+            include_unresolved: also those of which a recipe waits whose demand was never published.
 
         Raises:
             InvalidInput: no status, an allocation without a fact, `include_unresolved` without

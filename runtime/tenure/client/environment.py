@@ -1,12 +1,12 @@
 """What an execution waits for of the slots that could take it: the demand of each of its routes that wait.
 
-A demand is for slots, so only what waits shows one: of what runs it is met already, and what has ended asks
-for nothing. One that cannot be read is never taken for no needs, nor hidden behind one that can (G17).
+A demand is for slots, so only routes that wait show one: of what runs it is met already, and what has ended
+asks for nothing. One that cannot be read is never taken for no needs, nor hidden behind one that can (G17).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -22,7 +22,7 @@ from tenure.store.keys import RECIPE
 
 
 class EnvironmentStatus(StrEnum):
-    """What is known of a demand, and, in the last two, why an execution shows none."""
+    """What is known of a demand; the last two are of executions alone."""
 
     SPECIFIED = "specified"
     UNSPECIFIED = "unspecified"
@@ -31,7 +31,8 @@ class EnvironmentStatus(StrEnum):
     MALFORMED = "malformed"
     #: Of a newer version than this one.
     UNSUPPORTED = "unsupported"
-    #: Something of it runs, or may still run: a lapsed lease and a lost outcome prove nothing.
+    #: Something of it runs, or may still run: a lapsed lease and a lost outcome prove nothing. Other routes of
+    #: it may wait all the same.
     IN_FLIGHT = "in_flight"
     #: It has ended, or has no route in any index.
     NOT_WAITING = "not_waiting"
@@ -48,6 +49,11 @@ _WAITS: Final = frozenset(WaitingReason) - {
     WaitingReason.ACTIVE,
     WaitingReason.AWAITING_TASKS,
 }
+
+
+#: Reasons of a route that a slot could take now. No allocation brings a time, a signal or a child's end, nor
+#: frees what an error has blocked.
+_TAKEABLE: Final = frozenset({WaitingReason.READY, WaitingReason.AWAITING_ENVIRONMENT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +115,9 @@ class Environment:
     routes: Sequence[WaitingRoute] = ()
 
     def is_met_by(self, allocation: Allocation, *, include_unresolved: bool = False) -> bool:
-        """Whether a slot with this allocation could take at least one of its routes.
+        """Whether a slot with this allocation could take at least one of its routes now.
 
-        Never if the demand of any cannot be read, and no route that is blocked: no allocation frees that.
+        Never if the demand of any cannot be read.
         """
         if self.status in _UNREADABLE:
             return False
@@ -119,7 +125,7 @@ class Environment:
             one.demand.is_met_by(allocation)
             or (include_unresolved and one.demand.status is EnvironmentStatus.UNRESOLVED)
             for one in self.routes
-            if one.reason is not WaitingReason.BLOCKED
+            if one.reason in _TAKEABLE
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -134,28 +140,31 @@ class Environment:
 def environment_of(stored: StoredExecution) -> Environment:
     """What an execution waits for.
 
-    If anything of it is leased it is in flight, whatever else waits. Otherwise its status is that of its
-    first route, by the precedence of waiting reasons and then in the order of the recipe's calls; but one
-    demand that is malformed makes it malformed, and else one that is unsupported makes it unsupported.
+    One demand that is malformed makes it malformed, and else one that is unsupported makes it unsupported. If
+    anything of it is leased it is in flight, and its routes are those that wait beside that. Otherwise its
+    status is that of its first route, by the precedence of waiting reasons and then in the order of the
+    recipe's calls.
     """
     if stored.is_terminal:
         return Environment(EnvironmentStatus.NOT_WAITING)
     reasons = {name: stored.reason_of(name) for name, record in stored.records.items() if record.get("where")}
-    if not {WaitingReason.ACTIVE, WaitingReason.CRASH_CONCERN}.isdisjoint(reasons.values()):
-        return Environment(EnvironmentStatus.IN_FLIGHT)
     waiting = [name for name, reason in reasons.items() if reason in _WAITS]
-    if not waiting:
-        is_lost = WaitingReason.UNKNOWN_OUTCOME in reasons.values()
-        return Environment(EnvironmentStatus.IN_FLIGHT if is_lost else EnvironmentStatus.NOT_WAITING)
     order = list(WaitingReason)
     waiting.sort(key=lambda name: (order.index(reasons[name]), *_call(stored.records[name]), name))
     routes = [WaitingRoute(reasons[name], route_demand(stored, name)) for name in waiting]
-    return Environment(_status(routes), routes)
+    return Environment(_status(reasons.values(), routes), routes)
 
 
-def _status(routes: Sequence[WaitingRoute]) -> EnvironmentStatus:
+def _status(reasons: Collection[WaitingReason], routes: Sequence[WaitingRoute]) -> EnvironmentStatus:
     held = {one.demand.status for one in routes}
-    return next((status for status in _UNREADABLE if status in held), routes[0].demand.status)
+    if unreadable := next((status for status in _UNREADABLE if status in held), None):
+        return unreadable
+    if WaitingReason.ACTIVE in reasons or WaitingReason.CRASH_CONCERN in reasons:
+        return EnvironmentStatus.IN_FLIGHT
+    if routes:
+        return routes[0].demand.status
+    is_lost = WaitingReason.UNKNOWN_OUTCOME in reasons
+    return EnvironmentStatus.IN_FLIGHT if is_lost else EnvironmentStatus.NOT_WAITING
 
 
 def _call(record: Record) -> tuple[int, int]:

@@ -42,12 +42,15 @@ _UNKNOWN: Final = frozenset(
 @click.option(
     "--compatible-with",
     metavar="FACTS",
-    help="Only those that wait for a slot, and that one with this allocation could take: cpu=4,memory=16Gi.",
+    help="Only those of which a slot with this allocation could take something now: cpu=4,memory=16Gi. "
+    "Other routes of them may run. What waits for a time, a signal or children is nothing to take, and what "
+    "cannot be read is never listed.",
 )
 @click.option(
     "--include-unresolved",
     is_flag=True,
-    help="With --compatible-with: also those whose needs are not known before a worker looks.",
+    help="With --compatible-with: also recipes whose demand was never published, because whoever started "
+    "them did not know their code.",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 @click.option("--after", metavar="CURSOR", help="Go on behind this place, which the page before has shown.")
