@@ -108,6 +108,7 @@ def test_a_suspension_yields_also_where_the_execution_could_go_on(site: Site) ->
     assert (event.mismatches, event.published, event.demand) == ((), True, Demand(job=Needs(memory="2Gi")))
     assert posted(site.store, handle) == [event.to_data()]
     assert [(e.capability, e.data["mismatches"]) for e in handed_off(handle)] == [("recipe", [])]
+    assert [e.data["required_by"] for e in handed_off(handle)] == [["0:first"]]
     # The second task ran under a lease that came after the yield.
     leases = [(e.kind, e.data["token"]) for e in handle.events() if "token" in e.data]
     assert [kind for kind, _ in leases] == ["replay", "started", "replay", "started"]

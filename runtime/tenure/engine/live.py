@@ -36,6 +36,8 @@ from tenure.store.keys import RECIPE
 
 #: A result that took longer than this to make is recorded at once.
 DEAR_SECONDS = 0.010
+#: How many of those that required another environment are named in its event.
+REQUIRED_BY = 10
 #: Parameters of a map are written in chunks of at most this many bytes or members.
 CHUNK_BYTES, CHUNK_MEMBERS = 256 * 1024, 1000
 
@@ -245,6 +247,8 @@ class LiveFrame(Frame):
                 "revision": self._grant.revision,
                 "job_needs": write_needs(job),
                 "checkpoints": {name: input_hash(text) for name, text in directives.items()},
+                # Of the items of a large map the last, which win.
+                "required_by": list(directives)[-REQUIRED_BY:],
                 "demand": demand.published,
                 "candidates": self._candidates(demand, self._code),
             },

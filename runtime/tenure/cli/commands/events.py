@@ -60,6 +60,7 @@ def details(event: Event) -> str:
         progress(data.get("progress"), bar=False),
         data.get("message") or "",
         data.get("reason") or "",
+        f"required by {', '.join(data['required_by'])}" if data.get("required_by") else "",
         "; ".join(data.get("mismatches") or []),
         data.get("cause") or "",
         data.get("error") or "",

@@ -11,7 +11,7 @@
 --             hold                     keep going under the recipe lease
 --             run, open, on_timeout    open this capability and run it here, in the chain
 --             suspend, open, group, timer, demand, awaits   open what runs elsewhere, or sleep; wait
---             yield, revision, job_needs, checkpoints, demand, candidates
+--             yield, revision, job_needs, checkpoints, required_by, demand, candidates
 --                                      accept what results require of the job, and give the recipe back
 --             handoff: {reason, allocation, mismatches, event}, with suspend or yield: what is opened is handed off
 --             complete, result | fail, error | block, error
@@ -114,7 +114,7 @@ local function hand_off(capability)
   if not handoff then return end
   emit(i, e, 'handoff', capability, {
     reason = handoff.reason, mismatches = handoff.mismatches, allocation = handoff.allocation, published = true,
-    session = a.session,
+    session = a.session, required_by = a.recipe.required_by,
   })
   post(i, e, handoff.event)
   result.published = true
