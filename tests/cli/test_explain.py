@@ -9,7 +9,7 @@ from tenure.wiring import Store
 from tests.cli.conftest import Tenure
 from tests.engine.site import Site
 from tests.harness import working_slot
-from tests.samples import heavy, heavy_recipe, publish
+from tests.samples import DEFINITIONS, heavy, heavy_recipe, publish
 
 
 def test_what_a_task_lacks_and_where_it_almost_fits(tenure: Tenure, client: Client, slot: Driver) -> None:
@@ -51,8 +51,22 @@ def test_who_asks_for_what_is_missing_and_who_had_too_little(
     assert shown.rows("handed off by a slot with") == [["handed off by a slot with", "memory=2Gi"]]
     route = tenure.here("explain", "big", "--json").data["routes"][0]
     assert route["needs"] == {"memory": "8Gi", "label": {"zone": "eu"}}
-    assert route["sources"] == {"memory": "scope", "label.zone": "task"}
-    assert (route["demand"], route["handed_off"]) == ("specified", "memory=2Gi")
+    assert route["sources"] == {"memory": "scope", "label": {"zone": "task"}}
+    assert (route["demand"], route["handed_off"]) == ("specified", {"memory": "2Gi"})
+    (queue,) = store.duties.queues()
+    assert route["nearest"] == [
+        {
+            "pool": "p",
+            "queue": queue,
+            "sessions": 1,
+            "code_missing": False,
+            "handed_off": True,
+            "mismatches": [
+                {"property": "memory", "required": "8Gi", "actual": "2Gi"},
+                {"property": "label.zone", "required": "eu", "actual": None},
+            ],
+        }
+    ]
 
 
 @pytest.mark.parametrize(

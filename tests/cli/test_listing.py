@@ -56,8 +56,9 @@ def test_json_has_every_key_always(tenure: Tenure, client: Client, slot: Driver)
             "demand": "specified",
             "needs": {"memory": "64Gi"},
             "sources": {"memory": "task"},
+            "required_by": {},
             "revision": 1,
-            "handed_off": "",
+            "handed_off": {},
             "demand_error": None,
         }
     ]

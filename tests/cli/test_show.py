@@ -108,7 +108,32 @@ def test_a_demand_has_its_sources_and_who_handed_it_off(tenure: Tenure, client: 
     (one,) = tenure.here("show", "huge", "--json").data["capabilities"]
     assert one["needs"] == {"cpu": "2", "memory": "64Gi"}
     assert one["sources"] == {"cpu": "job", "memory": "task"}
-    assert (one["demand"], one["revision"], one["handed_off"]) == ("specified", 1, "cpu=2,memory=2Gi")
+    assert (one["demand"], one["revision"]) == ("specified", 1)
+    assert one["handed_off"] == {"cpu": "2", "memory": "2Gi"}
+
+
+def test_a_suspension_is_named_in_what_the_job_demands(tenure: Tenure, client: Client, store: Store) -> None:
+    @task
+    def susp(ctx: TaskContext) -> None:
+        ctx.suspend(Needs(memory="64Gi"))
+
+    @recipe
+    def suspending(run: Run) -> None:
+        run.call(susp)
+        run.call(susp)
+
+    slot = working_slot(store, Definitions.of([susp, suspending]), allocation=Allocation(memory="2Gi"))
+    client.start(suspending, id="big")
+    slot.drain()
+    assert tenure.here("show", "big").rows("recipe")[-1][3:] == [
+        *("memory=64Gi (job, by 0:susp)", "memory=2Gi")
+    ]
+    data = tenure.here("show", "big", "--json").data
+    assert data["recipe_route"]["required_by"] == {"memory": "0:susp"}
+    assert data["capabilities"][0]["required_by"] == {}
+    assert "memory: needs 64Gi (job, by 0:susp), has 2Gi" in tenure.here("explain", "big").out
+    (handoff,) = [line for line in tenure.here("events", "big").lines if "handoff" in line]
+    assert "environment_required, required by 0:susp, memory: needs 64Gi, has 2Gi" in handoff
 
 
 def test_a_demand_that_cannot_be_read_is_said(

@@ -120,8 +120,9 @@ def test_a_task_that_nobody_can_take_shows_what_it_needs_and_who_had_too_little(
             "demand": "specified",
             "needs": {"memory": "8Gi"},
             "sources": {"memory": "task"},
+            "required_by": {},
             "revision": 1,
-            "handed_off": "memory=1Gi",
+            "handed_off": {"memory": "1Gi"},
             "demand_error": None,
         }
     ]
@@ -143,6 +144,12 @@ def test_who_is_last_to_ask_for_a_property_is_its_source(site: Site) -> None:
         "label.zone": Layer.JOB,
     }
     assert str(route.demand).startswith("cpu=1 (recipe), memory=8Gi (scope), platform=linux/arm64 (task)")
+    assert route.demand.to_data()["sources"] == {
+        "cpu": "recipe",
+        "memory": "scope",
+        "platform": "task",
+        "label": {"disk": "task", "zone": "job"},
+    }
 
 
 def test_a_recipe_shows_what_it_was_started_with(site: Site) -> None:
@@ -182,6 +189,71 @@ def test_what_suspends_shows_what_it_requires_now(site: Site) -> None:
         "memory=1Gi",
     )
     assert route.demand.sources == {"memory": Layer.JOB}
+    assert str(route.demand) == "memory=8Gi (job, by 0:grow)"
+
+
+@task
+def ask(needs: dict[str, Any], ctx: TaskContext) -> None:
+    ctx.suspend(Needs(**needs))
+
+
+@recipe
+def asking(run: Run, needs: list[dict[str, Any]], *, last: int = 0) -> None:
+    """Each for itself, then the last ones together."""
+    alone = needs[: len(needs) - last]
+    for one in alone:
+        run.call(ask, one)
+    if last:
+        run.map(ask, needs[len(alone) :])
+    run.call(light, needs=Needs(label={"disk": "ssd"}))
+
+
+EVERYTHING = Allocation(memory="8Gi", label={"zone": "eu", "disk": "hdd"})
+
+
+@pytest.mark.parametrize(
+    ("needs", "last", "required_by"),
+    [
+        ([{"memory": "2Gi"}], 0, {"memory": "0:ask"}),
+        ([{"memory": "2Gi"}, {"memory": "4Gi"}], 0, {"memory": "1:ask"}),
+        ([{"memory": "4Gi"}, {"label": {"zone": "eu"}}], 0, {"memory": "0:ask", "label": {"zone": "1:ask"}}),
+        ([{"memory": f"{n}Gi"} for n in range(2, 5)], 3, {"memory": "0:ask:2"}),
+        ([], 0, {}),
+    ],
+)
+def test_who_suspended_for_a_property_is_named(
+    site: Site, needs: list[dict[str, Any]], last: int, required_by: dict[str, Any]
+) -> None:
+    """The last in the order of the calls; what the job was started with was required by no task."""
+    handle = site.run(asking, needs, last=last, needs=Needs(memory="1Gi", label={"zone": "eu"}))
+    site.slot(ask, *TASKS, asking, allocation=EVERYTHING).drain()
+    (route,) = environment_of(handle.snapshot()).routes
+    data = route.demand.to_data()
+    assert data["required_by"] == required_by
+    assert data["sources"] == {"memory": "job", "label": {"disk": "task", "zone": "job"}}
+    # A listing has no records of what has ended, and says no more than it knows.
+    (row,) = site.client.list()
+    assert environment_of(row).routes[0].demand.required_by == {}
+
+
+def test_a_property_that_the_job_was_started_with_is_not_put_on_a_later_suspension(site: Site) -> None:
+    """The demand of a route stays as it was when that was opened."""
+    handle = site.run(asking, [{"memory": "2Gi"}], needs=Needs(memory="1Gi"))
+    site.slot(ask, *TASKS, asking, allocation=EVERYTHING).drain()
+    site.edit_record(handle, "1:light", demand='{"job":{"memory":"1Gi"}}')
+    (route,) = environment_of(handle.snapshot()).routes
+    assert str(route.demand) == "memory=1Gi (job)"
+    site.edit_record(handle, "1:light", ordinal=0, demand='{"job":{"memory":"2Gi"}}')
+    (route,) = environment_of(handle.snapshot()).routes
+    assert str(route.demand) == "memory=2Gi (job)"
+
+
+def test_a_directive_that_cannot_be_read_any_more_is_nobodys(site: Site) -> None:
+    handle = site.run(asking, [{"memory": "2Gi"}])
+    site.slot(ask, *TASKS, asking, allocation=EVERYTHING).drain()
+    site.edit_record(handle, "0:ask", directive="{")
+    (route,) = environment_of(handle.snapshot()).routes
+    assert route.demand.required_by == {}
 
 
 def test_scopes_hold_while_the_recipe_sleeps_in_them_and_are_spent_after(site: Site) -> None:

@@ -116,4 +116,4 @@ def test_progress_is_seen_from_outside(site: Site) -> None:
 
 def explains(site: Site, execution: str, text: str) -> bool:
     explanation = site.client.explain(execution)
-    return any(text in nearest for route in explanation.routes for nearest in route.nearest)
+    return any(text in str(nearest) for route in explanation.routes for nearest in route.nearest)

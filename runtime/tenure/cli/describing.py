@@ -22,7 +22,7 @@ Data = dict[str, Any]
 
 #: The keys of a demand, for what demands nothing.
 _NO_DEMAND: Final[Data] = dict.fromkeys(
-    ("demand", "needs", "sources", "revision", "handed_off", "demand_error")
+    ("demand", "needs", "sources", "required_by", "revision", "handed_off", "demand_error")
 )
 
 #: Statuses in the order they are counted in: what has its outcome, then what is nearest to one.

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from tenure.errors import Malformed, NewerSchema
+from tenure.errors import InvalidInput, Malformed, NewerSchema
 from tenure.model.allocation import Allocation
-from tenure.model.demand import Demand, Layer
+from tenure.model.demand import Demand, Layer, nested, read_needs
 from tenure.model.fit import compare
-from tenure.model.needs import Needs
+from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import InvocationState, RouteIndex, WaitingReason
 from tenure.store.executions import Record, StoredExecution
 from tenure.store.keys import RECIPE
@@ -31,8 +31,8 @@ class EnvironmentStatus(StrEnum):
     MALFORMED = "malformed"
     #: Of a newer version than this one.
     UNSUPPORTED = "unsupported"
-    #: Something of it runs, or may still run: a lapsed lease and a lost outcome prove nothing. Other routes of
-    #: it may wait all the same.
+    #: Something of it runs, or may still run: a lapsed lease and a lost outcome prove nothing. Its other
+    #: routes may wait all the same.
     IN_FLIGHT = "in_flight"
     #: It has ended, or has no route in any index.
     NOT_WAITING = "not_waiting"
@@ -66,6 +66,9 @@ class RouteDemand:
     needs: Needs | None = None
     #: The layer that each effective property comes from; names are those of the one-line form.
     sources: Mapping[str, Layer] = field(default_factory=dict)
+    #: The capability whose task required a property of the job (`ctx.suspend`), where the records of what has
+    #: ended are at hand, as they are not in a listing.
+    required_by: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: How often a demand has been published for it; None if never.
     revision: int | None = None
     #: What the last slot had that handed it off, in the one-line form; empty if nothing was known of it.
@@ -77,8 +80,9 @@ class RouteDemand:
         return self.needs is not None and not compare(self.needs, allocation)
 
     def asked_by(self, name: str) -> str:
-        """Who asks for a property: "recipe", "scope", "task" or "job"."""
-        return self.sources[name].value
+        """Who asks for a property: "recipe", "scope", "task", "job", or "job, by 0:plan"."""
+        by = self.required_by.get(name)
+        return self.sources[name].value + (f", by {by}" if by else "")
 
     def __str__(self) -> str:
         if self.needs is None:
@@ -88,13 +92,17 @@ class RouteDemand:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data for --json; `needs` is None where they are not known."""
+        """Plain data for --json; `needs` is None where they are not known.
+
+        `sources` and `required_by` are nested as `needs` are.
+        """
         return {
             "demand": self.status.value,
             "needs": None if self.needs is None else self.needs.to_data(),
-            "sources": {name: layer.value for name, layer in self.sources.items()},
+            "sources": nested({name: layer.value for name, layer in self.sources.items()}),
+            "required_by": nested(self.required_by),
             "revision": self.revision,
-            "handed_off": self.handed_off,
+            "handed_off": None if self.handed_off is None else _allocation_data(self.handed_off),
             "demand_error": self.error,
         }
 
@@ -193,7 +201,49 @@ def route_demand(stored: StoredExecution, capability: str) -> RouteDemand:
         return replace(unresolved, status=EnvironmentStatus.MALFORMED, error=str(error))
     is_empty = demand.effective.is_empty
     status = EnvironmentStatus.UNSPECIFIED if is_empty else EnvironmentStatus.SPECIFIED
-    return replace(unresolved, status=status, needs=demand.effective, sources=demand.sources())
+    return replace(
+        unresolved,
+        status=status,
+        needs=demand.effective,
+        sources=demand.sources(),
+        required_by=_required_by(stored, capability, demand),
+    )
+
+
+def _required_by(stored: StoredExecution, capability: str, demand: Demand) -> dict[str, str]:
+    """Who required what of the job: of the accepted suspensions before the route, the last for each property.
+
+    That is, if the job has its value: the demand of a route stays as it was when the route was opened.
+    """
+    opened_at = None if capability == RECIPE else _call(stored.records[capability])[0]
+    accepted = [name for name in stored.checkpoints if name in stored.records]
+    found: dict[str, tuple[str, str]] = {}
+    for name in sorted(accepted, key=lambda name: (*_call(stored.records[name]), name)):
+        if opened_at is None or _call(stored.records[name])[0] < opened_at:
+            found |= {asked: (name, text) for asked, text in _directive(stored, name).texts().items()}
+    job = demand.job.texts()
+    effective = demand.sources()
+    return {
+        asked: name
+        for asked, (name, text) in found.items()
+        if effective.get(asked) is Layer.JOB and job[asked] == text
+    }
+
+
+def _directive(stored: StoredExecution, capability: str) -> Needs:
+    """What a task required; nothing, if that cannot be read any more. What was accepted of it holds."""
+    try:
+        return read_needs(stored.records[capability].get("directive"), where=capability)
+    except Malformed:
+        return NO_NEEDS
+
+
+def _allocation_data(text: str) -> Any:
+    """An allocation in its one-line form as plain data; as it is, if a newer version has written it."""
+    try:
+        return Allocation.parse(text).to_data()
+    except InvalidInput:
+        return text
 
 
 def _in_force(stored: StoredExecution, capability: str, demand: Demand) -> Demand:

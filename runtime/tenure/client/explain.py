@@ -31,6 +31,36 @@ _SAYS_MORE = frozenset({RouteIndex.LEASED, RouteIndex.BLOCKED, RouteIndex.UNKNOW
 
 
 @dataclass(frozen=True, slots=True)
+class Nearest:
+    """A class of slots that almost fits a route; in words, with who asks for what is missing."""
+
+    verdict: Verdict
+    demand: RouteDemand
+
+    def __str__(self) -> str:
+        verdict = self.verdict
+        lacks = [m.asked_by(self.demand.asked_by(m.property)) for m in verdict.mismatches]
+        if verdict.code_missing:
+            lacks.insert(0, "its code is not loaded")
+        if verdict.handed_off and not lacks:
+            lacks.append("it has handed this off, and is not offered it again unless its demand changes")
+        if not verdict.queue.sessions:
+            lacks.insert(0, "no session is ready")
+        return f"pool {verdict.queue.pool} ({verdict.queue.name}): {'; '.join(lacks) or 'fits'}"
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for --json."""
+        return {
+            "pool": self.verdict.queue.pool,
+            "queue": self.verdict.queue.name,
+            "sessions": self.verdict.queue.sessions,
+            "code_missing": self.verdict.code_missing,
+            "handed_off": self.verdict.handed_off,
+            "mismatches": [mismatch.to_data() for mismatch in self.verdict.mismatches],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class RouteExplanation:
     """Why one route waits."""
 
@@ -40,7 +70,7 @@ class RouteExplanation:
     detail: str
     remedy: str
     demand: RouteDemand
-    nearest: Sequence[str]
+    nearest: Sequence[Nearest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +100,7 @@ class Explanation:
                     "detail": r.detail,
                     "remedy": r.remedy,
                     **r.demand.to_data(),
-                    "nearest": list(r.nearest),
+                    "nearest": [one.to_data() for one in r.nearest],
                 }
                 for r in self.routes
             ],
@@ -136,7 +166,7 @@ def _explain_route(
     elif demand.error and where not in _SAYS_MORE:
         detail, remedy = _unreadable(demand)
     is_parked = where is RouteIndex.ENVIRONMENT
-    nearest = [_nearest(v, demand) for v in verdicts[:NEAREST]] if is_parked else []
+    nearest = [Nearest(v, demand) for v in verdicts[:NEAREST]] if is_parked else []
     since = moment(int(record["since"]))
     return RouteExplanation(capability, stored.reason_of(capability), since, detail, remedy, demand, nearest)
 
@@ -214,15 +244,4 @@ def _missing(verdicts: Sequence[Verdict], demand: RouteDemand) -> str:
         return "one that can has come meanwhile; a scheduler places it within a second"
     if all(v.code_missing for v in verdicts):
         return "no running worker has loaded its code; start one with --import and its module"
-    return f"the nearest: {_nearest(verdicts[0], demand)}"
-
-
-def _nearest(verdict: Verdict, demand: RouteDemand) -> str:
-    lacks = [m.asked_by(demand.asked_by(m.property)) for m in verdict.mismatches]
-    if verdict.code_missing:
-        lacks.insert(0, "its code is not loaded")
-    if verdict.handed_off and not lacks:
-        lacks.append("it has handed this off, and is not offered it again unless its demand changes")
-    if not verdict.queue.sessions:
-        lacks.insert(0, "no session is ready")
-    return f"pool {verdict.queue.pool} ({verdict.queue.name}): {'; '.join(lacks) or 'fits'}"
+    return f"the nearest: {Nearest(verdicts[0], demand)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tenure.model.allocation import Allocation
-from tenure.model.demand import Demand
+from tenure.model.demand import Demand, nested
 from tenure.model.fit import Mismatch
 from tenure.store.keys import route_member
 
@@ -41,7 +41,7 @@ class HandoffEvent:
         return route_member(self.instance, self.execution, self.capability)
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data, as a provisioner gets it. Demand and allocation are in the stored form of needs."""
+        """Plain data, as a provisioner gets it; demand, sources and allocation are nested alike."""
         return {
             "kind": self.kind,
             "instance": self.instance,
@@ -49,11 +49,9 @@ class HandoffEvent:
             "capability": self.capability,
             "code": self.code,
             "demand": self.demand.effective.to_data(),
-            "sources": {name: layer.value for name, layer in self.demand.sources().items()},
+            "sources": nested({name: layer.value for name, layer in self.demand.sources().items()}),
             "allocation": self.allocation.to_data(),
-            "mismatches": [
-                {"property": m.property, "required": m.required, "actual": m.actual} for m in self.mismatches
-            ],
+            "mismatches": [mismatch.to_data() for mismatch in self.mismatches],
             "published": self.published,
         }
 

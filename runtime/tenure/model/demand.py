@@ -10,13 +10,14 @@ or of a newer version, for an unconstrained one (G17).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from tenure.errors import Malformed, NewerSchema
+from tenure.model.facts import LABEL, RESOURCE
 from tenure.model.needs import NO_NEEDS, Needs, overlay
 
 
@@ -32,6 +33,7 @@ class Layer(StrEnum):
 T = TypeVar("T")
 
 _AT: Final = "at"
+_GROUPS: Final[Mapping[str, str]] = {RESOURCE: "resources", LABEL: "label"}
 _KNOWN: Final = frozenset({*Layer, _AT})
 
 
@@ -87,6 +89,18 @@ class Demand:
         if published is None:
             raise Malformed(f"{where}: no demand has been published")
         return _named(where, _read_demand, published)
+
+
+def nested(by_property: Mapping[str, T]) -> dict[str, T | dict[str, T]]:
+    """What is told of properties by the names of the one-line form, nested as the needs themselves are."""
+    data: dict[str, Any] = {}
+    for name, value in by_property.items():
+        group = next((group for group in _GROUPS if name.startswith(group)), None)
+        if group is None:
+            data[name] = value
+        else:
+            data.setdefault(_GROUPS[group], {})[name.removeprefix(group)] = value
+    return data
 
 
 def write_needs(needs: Needs) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from tenure.model.allocation import Allocation, Image
 from tenure.model.lines import LABEL, RESOURCE
@@ -16,6 +16,8 @@ from tenure.model.quantity import format_bytes, format_count, format_cpu
 Surplus: TypeAlias = tuple[Fraction, int, int, int, Fraction, int]
 
 Amount = TypeVar("Amount", int, Fraction)
+
+_IMAGE: Final = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Mismatch:
         """The mismatch in words, with who asks for the property."""
         has = "unknown here" if self.actual is None else f"has {self.actual}"
         return f"{self.property}: needs {self.required}{f' ({who})' if who else ''}, {has}"
+
+    def to_data(self) -> dict[str, str | None]:
+        """Plain data, for JSON."""
+        return {"property": self.property, "required": self.required, "actual": self.actual}
 
 
 def compare(needs: Needs, allocation: Allocation) -> tuple[Mismatch, ...]:
@@ -107,4 +113,4 @@ def _other_image(required: str, actual: Image) -> Iterator[Mismatch]:
     _, pinned, digest = required.partition("@")
     satisfied = actual.manifest_digest == digest if pinned else actual.reference == required
     if not satisfied:
-        yield Mismatch("image", required, actual.manifest_digest if pinned else actual.reference)
+        yield Mismatch(_IMAGE, required, actual.manifest_digest if pinned else actual.reference)

@@ -57,5 +57,5 @@ def _facts(route: RouteExplanation, *, in_summary: bool) -> dict[str, str | Cell
         "what helps": "" if in_summary else route.remedy,
         "needs": str(route.demand),
         "handed off by a slot with": handed_off(route.demand.handed_off),
-        "nearest": "\n".join(route.nearest),
+        "nearest": "\n".join(map(str, route.nearest)),
     }
