@@ -69,6 +69,18 @@ def test_who_asks_for_what_is_missing_and_who_had_too_little(
     ]
 
 
+def test_of_a_pinned_image_the_digest_is_what_is_unknown(
+    tenure: Tenure, client: Client, store: Store
+) -> None:
+    pinned = f"a@sha256:{'0' * 64}"
+    working_slot(store, DEFINITIONS, allocation=Allocation(image="a:1"))
+    client.start(publish, "Dune", id="dune", needs=Needs(image=pinned))
+    lacks = f"image: needs {pinned} (job), its manifest digest is unknown here"
+    assert tenure.here("explain", "dune").rows("nearest")[0][1].endswith(lacks)
+    client.start(publish, "Dune", id="tag", needs=Needs(image="b:2"))
+    assert "image: needs b:2 (job), has a:1" in tenure.here("explain", "tag").out
+
+
 @pytest.mark.parametrize(
     ("demand", "words"),
     [("[]", ("malformed", "`tenure cancel` ends it")), ('{"galaxy":{}}', ("unsupported", "upgrade"))],

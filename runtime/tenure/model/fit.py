@@ -33,7 +33,11 @@ class Mismatch:
 
     def asked_by(self, who: str) -> str:
         """The mismatch in words, with who asks for the property."""
-        has = "unknown here" if self.actual is None else f"has {self.actual}"
+        has = f"has {self.actual}"
+        if self.actual is None:
+            # A slot may well know its image's reference, which proves nothing of what is pinned.
+            is_pinned = self.property == _IMAGE and "@" in self.required
+            has = f"{'its manifest digest is ' if is_pinned else ''}unknown here"
         return f"{self.property}: needs {self.required}{f' ({who})' if who else ''}, {has}"
 
     def to_data(self) -> dict[str, str | None]:
