@@ -83,7 +83,7 @@ def test_of_a_pinned_image_the_digest_is_what_is_unknown(
 
 @pytest.mark.parametrize(
     ("demand", "words"),
-    [("[]", ("malformed", "`tenure cancel` ends it")), ('{"galaxy":{}}', ("unsupported", "upgrade"))],
+    [('{"at":7}', ("malformed", "`tenure cancel` ends it")), ('{"galaxy":{}}', ("unsupported", "upgrade"))],
 )
 def test_a_demand_that_cannot_be_read_is_why(
     tenure: Tenure, client: Client, records: Site, demand: str, words: tuple[str, str]
@@ -92,10 +92,11 @@ def test_a_demand_that_cannot_be_read_is_why(
     status, remedy = words
     records.edit_record(client.start(publish, "Dune", id="dune"), demand=demand)
     ((_, because),) = tenure.here("explain", "dune").rows("because")
-    assert because.startswith(f"what the recipe demands is {status}: execution dune: the demand of recipe")
+    assert because.startswith(f"what the recipe demands is {status}: the")
+    assert "dune" not in because
     assert remedy in because
     assert "no scheduler is leading" not in because
-    assert tenure.here("explain", "dune").rows("needs")[0][1].startswith(status)
+    assert tenure.here("explain", "dune").rows("needs") == [["needs", status]]
 
 
 def test_nobody_is_there(tenure: Tenure, client: Client) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from tenure import Client
+from tenure import Client, Needs
 from tenure.cli.failures import ExitCode
 from tenure.engine.driver import Driver
 from tests.cli.conftest import Tenure
@@ -105,6 +105,23 @@ def test_what_an_allocation_would_meet(tenure: Tenure, client: Client, slot: Dri
     assert fitting("memory=64Gi", "--status", "running") == {"big"}
     none = tenure.here("list", "--compatible-with", "memory=64Gi", "--status", "failed")
     assert none.out == "instance default has no executions that are failed and would fit\n"
+
+
+def test_needs_are_whole_where_nobody_looks(tenure: Tenure, client: Client) -> None:
+    whole = "cpu=4,memory=64Gi,platform=linux/amd64,label.disk=ssd,label.zone=eu"
+    client.start(publish, "Dune", id="dune", needs=Needs.parse(whole))
+    assert tenure.here("list").rows("dune")[0][4] == whole
+
+
+def test_a_message_about_no_facts_speaks_of_what_was_given(tenure: Tenure) -> None:
+    assert "image_id" not in tenure.here("list", "--compatible-with", "").err
+    assert "image_id" in tenure.here("list", "--compatible-with", "image.image_id=sha256:0a").err
+
+
+def test_the_help_says_what_is_listed_and_whose_time_it_is(tenure: Tenure) -> None:
+    said = " ".join(tenure.here("list", "--help").out.split())
+    for part in ("could take something now", "never published", "time zone of this machine", "are UTC"):
+        assert part in said
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,26 @@ def test_a_demand_that_cannot_be_read_is_said(
     assert data["recipe_route"]["needs"] is None
 
 
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        ("{", ("its requirements: it cannot be read", "the bytes are kept; `tenure cancel` ends it")),
+        ('{"quantum":"1"}', ("its requirements: stored needs have", "upgrade this process")),
+    ],
+)
+def test_requirements_that_cannot_be_read_come_with_what_to_do(
+    tenure: Tenure, client: Client, store: Store, stored: str, words: tuple[str, str]
+) -> None:
+    client.start(publish, "Dune", id="dune")
+    store.client.hset(store.keys("execution", "default", "dune"), "job_needs", stored)
+    for command in ("show", "explain"):
+        shown = tenure.here(command, "dune")
+        assert shown.code == 1
+        for word in words:
+            assert word in shown.err
+    assert tenure.here("cancel", "dune").code == 0
+
+
 def test_what_is_no_route_demands_nothing(tenure: Tenure, url: str, namespace: str) -> None:
     """Recorded values and timers are capabilities as well, and need no slot."""
 

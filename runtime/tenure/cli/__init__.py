@@ -41,6 +41,7 @@ def cli(context: click.Context, url: str | None, namespace: str, instance: str) 
     """Durable executions on Redis and RQ.
 
     Exit codes: 0 done, 1 the thing asked about failed, 2 usage, 3 not found, 4 conflict, 5 store unreachable.
+    Times in tables are those of this machine's time zone (TZ), in JSON they are UTC.
     With TENURE_DEBUG=1 an error shows where it was raised.
     """
     is_default = context.get_parameter_source("instance") is ParameterSource.DEFAULT

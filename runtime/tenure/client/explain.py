@@ -10,7 +10,7 @@ from typing import Any
 from tenure.client.environment import EnvironmentStatus, RouteDemand, route_demand
 from tenure.engine.placement import Placement, Verdict, wanted_by
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason
-from tenure.store.executions import Record, StoredExecution, moment
+from tenure.store.executions import Record, StoredExecution, moment, subject_of_demand
 from tenure.store.keys import RECIPE
 from tenure.store.sessions import RegistryView
 
@@ -164,7 +164,7 @@ def _explain_route(
         detail = f"the lease that session {record.get('session')} had on {capability} has lapsed"
         remedy = "a scheduler takes it over within seconds; start one if none runs"
     elif demand.error and where not in _SAYS_MORE:
-        detail, remedy = _unreadable(demand)
+        detail, remedy = _unreadable(stored.id, demand)
     is_parked = where is RouteIndex.ENVIRONMENT
     nearest = [Nearest(v, demand) for v in verdicts[:NEAREST]] if is_parked else []
     since = moment(int(record["since"]))
@@ -179,9 +179,11 @@ def _verdicts(
     return Placement.verdicts(view, wanted.needs, wanted.code, avoid=record.get("avoid") or ())
 
 
-def _unreadable(demand: RouteDemand) -> tuple[str, str]:
+def _unreadable(execution: str, demand: RouteDemand) -> tuple[str, str]:
     """No worker acts on a demand that it cannot read, so there is none to wait for."""
-    detail = f"what {_subject(demand.capability)} demands is {demand.status}: {demand.error}"
+    # Of which execution and route is said around it.
+    why = str(demand.error).removeprefix(f"{subject_of_demand(execution, demand.capability)}: ")
+    detail = f"what {_subject(demand.capability)} demands is {demand.status}: {why}"
     if demand.status is EnvironmentStatus.UNSUPPORTED:
         return detail, "upgrade this process, the workers and the schedulers to the version that wrote it"
     return detail, "its bytes are kept and nothing runs by them; `tenure cancel` ends it"

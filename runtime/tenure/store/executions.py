@@ -314,7 +314,12 @@ class Executions:
 
 def demand_of(execution: str, capability: str, record: Record) -> Demand:
     """The published demand of a route, by its record. Raises `Malformed`, also if it never was published."""
-    return Demand.read(record.get("demand"), where=f"execution {execution}: the demand of {capability}")
+    return Demand.read(record.get("demand"), where=subject_of_demand(execution, capability))
+
+
+def subject_of_demand(execution: str, capability: str) -> str:
+    """What an error about a demand begins with."""
+    return f"execution {execution}: the demand of {capability}"
 
 
 def unreadable_header(subject: str, schema: str | None) -> Malformed:
@@ -352,13 +357,22 @@ def read_stored(
             error=header[b"error"].decode("utf-8", "replace") if b"error" in header else None,
             records=_unpack_records(records, where),
             attempts=[_unpack(raw, where) for raw in attempts],
-            job_needs=read_needs(header[b"job_needs"].decode(), where=f"{where}: its requirements"),
+            job_needs=_requirements(header[b"job_needs"].decode(), f"{where}: its requirements"),
             checkpoints=_unpack(header[b"checkpoints"], where) if b"checkpoints" in header else {},
             deadline=_maybe(header.get(b"deadline")),
             intent=_unpack(header[b"intent"], where) if b"intent" in header else None,
         )
     except (KeyError, ValueError, UnicodeDecodeError) as error:
         raise Malformed(f"{where}: its header cannot be read ({error}); the bytes are kept") from error
+
+
+def _requirements(text: str, where: str) -> Needs:
+    try:
+        return read_needs(text, where=where)
+    except NewerSchema as error:
+        raise NewerSchema(f"{error}; it stays as it is: upgrade this process") from error
+    except Malformed as error:
+        raise Malformed(f"{error}; the bytes are kept; `tenure cancel` ends it") from error
 
 
 def _unpack_records(records: Mapping[bytes, bytes], where: str) -> dict[str, Record]:

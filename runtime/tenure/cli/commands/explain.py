@@ -55,7 +55,8 @@ def _facts(route: RouteExplanation, *, in_summary: bool) -> dict[str, str | Cell
         "since": when(route.since),
         "because": "" if in_summary else route.detail,
         "what helps": "" if in_summary else route.remedy,
-        "needs": str(route.demand),
+        # If they cannot be read, why is said above.
+        "needs": str(route.demand.status if route.demand.error else route.demand),
         "handed off by a slot with": handed_off(route.demand.handed_off),
         "nearest": "\n".join(map(str, route.nearest)),
     }

@@ -66,7 +66,10 @@ def list_command(
     after: str | None,
     as_json: bool,
 ) -> None:
-    """List the newest executions of the instance, with what they wait for."""
+    """List the newest executions of the instance, with what they wait for.
+
+    CREATED is in the time zone of this machine (TZ); in JSON all times are UTC.
+    """
     if include_unresolved and compatible_with is None:
         raise click.UsageError("--include-unresolved is for --compatible-with, which is not given")
     allocation = None if compatible_with is None else _allocation(compatible_with)
@@ -123,4 +126,4 @@ def _needs(environment: Environment) -> Cell:
     if environment.status in _UNKNOWN:
         return named(environment.status)
     needs = dict.fromkeys(str(route.demand.needs) for route in environment.routes if route.demand.needs)
-    return Cell(one_line("; ".join(filter(None, needs)), _NEEDS_LENGTH))
+    return Cell(one_line("; ".join(filter(None, needs)), _NEEDS_LENGTH if on_terminal() else None))
