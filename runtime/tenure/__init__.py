@@ -5,7 +5,10 @@ from tenure import Client, Needs, Retry, Run, TaskContext, recipe, task
 
 from tenure.client.aio import AsyncClient, AsyncHandle
 from tenure.client.client import Client
+from tenure.client.environment import Environment, environment_of
+from tenure.client.explain import Explanation
 from tenure.client.handle import Handle
+from tenure.client.listing import Page
 from tenure.client.starting import Input
 from tenure.engine.context import TaskContext
 from tenure.engine.definitions import recipe, task
@@ -19,6 +22,7 @@ from tenure.errors import (
     ExecutionExists,
     ExecutionFailed,
     ExecutionNotFound,
+    InvalidInput,
     LeaseLost,
     NonDeterministicRecipe,
     ReplayCacheMiss,
@@ -53,6 +57,7 @@ __all__ = [
     "CapabilityExecutionState",
     "CapabilityStatus",
     "Client",
+    "Environment",
     "Execution",
     "ExecutionBlueprint",
     "ExecutionCancelled",
@@ -63,13 +68,16 @@ __all__ = [
     "ExecutionSnapshot",
     "ExecutionStatus",
     "ExecutionStore",
+    "Explanation",
     "Handle",
     "HandoffEvent",
     "Input",
+    "InvalidInput",
     "LeaseLost",
     "MemoryStore",
     "Needs",
     "NonDeterministicRecipe",
+    "Page",
     "ReplayCacheMiss",
     "Replayed",
     "ReplayedCall",
@@ -85,6 +93,7 @@ __all__ = [
     "TaskTimeout",
     "TenureError",
     "UnguardedTask",
+    "environment_of",
     "marshal_execution",
     "new_detached_task",
     "new_execution",

@@ -504,8 +504,24 @@ def test_what_is_blocked_fits_nothing(site: Site) -> None:
 def test_an_allocation_without_a_fact_selects_nothing_in_particular(
     site: Site, allocation: Allocation
 ) -> None:
-    with pytest.raises(InvalidInput, match="at least one fact"):
+    with pytest.raises(InvalidInput, match="at least one fact") as refused:
         site.client.list(compatible_with=allocation)
+    assert ("image.image_id" in str(refused.value)) is not allocation.is_empty
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Needs(memory="1Gi"), "these are needs"),
+        ("memory=1Gi", r"Allocation\.parse\('memory=1Gi'\)"),
+        ({"memory": "1Gi"}, "is no allocation; give one"),
+        (7, "7 is no allocation"),
+    ],
+)
+def test_what_is_no_allocation_is_refused_with_what_to_give(site: Site, given: Any, said: str) -> None:
+    for ask in (site.client.list, site.client.page):
+        with pytest.raises(InvalidInput, match=said):
+            ask(compatible_with=given)
 
 
 def test_unresolved_ones_are_asked_for_with_an_allocation(site: Site) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from typing import Any
 
 import pytest
 import redis
 
+import tenure
 from tenure import Allocation, AsyncClient, Client, Needs, Run, recipe
 from tenure.client.listing import Page
 from tenure.errors import InvalidInput
@@ -149,9 +151,22 @@ def test_what_is_no_cursor_is_refused(client: Client, after: str) -> None:
 
 
 def test_a_page_has_at_least_one_place(client: Client) -> None:
-    for limit in (0, -1):
-        with pytest.raises(InvalidInput, match="limit"):
-            client.list(limit=limit)
+    wrong: list[Any] = [0, -1, True, False, 2.0, "2", None, float("nan")]
+    for limit in wrong:
+        for ask in (client.list, client.page):
+            with pytest.raises(InvalidInput, match=re.escape(f"limit: {limit!r} is no number")):
+                ask(limit=limit)
+
+
+def test_what_a_page_returned_is_asked_for_its_environment_by_public_names(client: Client) -> None:
+    start(client, 1)
+    page = client.page()
+    assert isinstance(page, tenure.Page)
+    environment = tenure.environment_of(page.executions[0])
+    assert isinstance(environment, tenure.Environment)
+    assert environment.routes[0].demand.needs == Needs(memory="8Gi")
+    assert isinstance(client.explain("e000"), tenure.Explanation)
+    assert issubclass(tenure.InvalidInput, tenure.TenureError)
 
 
 def test_pages_for_asyncio(url: str, namespace: str, client: Client) -> None:

@@ -178,8 +178,8 @@ class Client:
             include_unresolved: also those of which a recipe waits whose demand was never published.
 
         Raises:
-            InvalidInput: no status, an allocation without a fact, `include_unresolved` without
-                `compatible_with`, or a limit below 1.
+            InvalidInput: no status; no allocation, or one without a fact; `include_unresolved` without
+                `compatible_with`; or a limit that is no whole number from 1 on.
         """
         page = self.page(
             status=status, compatible_with=compatible_with, include_unresolved=include_unresolved, limit=limit
@@ -198,7 +198,8 @@ class Client:
         """As `list`, one page at a time: the executions, and as `next` what to give as `after` for more.
 
         Pages neither skip nor repeat an execution, whatever is created, ended or deleted in between. What is
-        created meanwhile comes before the first page, and is not shown.
+        created meanwhile comes before the first page, and is not shown. `tenure.environment_of` says of each
+        what it waits for.
 
         Raises:
             InvalidInput: as `list`, or `after` is none that a page has given.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Self
 from tenure.client.environment import environment_of
 from tenure.errors import InvalidInput
 from tenure.model.allocation import Allocation
+from tenure.model.needs import Needs
+from tenure.model.shown import shown
 from tenure.model.status import ExecutionStatus
 from tenure.store.executions import StoredExecution
 from tenure.store.listing import Position
@@ -51,14 +53,11 @@ class Selection:
         compatible_with: Allocation | None,
         include_unresolved: bool,
     ) -> Self:
-        """Raises `InvalidInput` for what selects nothing in particular, or is no status."""
+        """Raises `InvalidInput` for what selects nothing in particular, or is no status or allocation."""
         if include_unresolved and compatible_with is None:
             raise InvalidInput("include_unresolved widens compatible_with, which is not given")
-        if compatible_with is not None and not compatible_with.texts().keys() - {_PROVES_NOTHING}:
-            raise InvalidInput(
-                "compatible_with: at least one fact of the allocation is needed, for example 'memory=16Gi'; "
-                "an unknown fact meets no need, and image.image_id proves nothing"
-            )
+        if compatible_with is not None:
+            _check_allocation(compatible_with)
         return cls(
             status=None if status is None else _status(status),
             compatible_with=compatible_with,
@@ -79,10 +78,9 @@ def read_page(store: Store, instance: str, selection: Selection, *, after: str |
     """The next executions that were asked for, at most `limit` of them, looking at as many as that takes.
 
     Raises:
-        InvalidInput: `after` is no cursor, or `limit` is below 1.
+        InvalidInput: `after` is no cursor, or `limit` is no whole number from 1 on.
     """
-    if limit < 1:
-        raise InvalidInput(f"limit: {limit} is below 1")
+    _check_limit(limit)
     last = None if after is None else Position.read(after)
     walk = store.listing.walk(instance, after=last)
     taken: list[StoredExecution] = []
@@ -98,6 +96,37 @@ def read_page(store: Store, instance: str, selection: Selection, *, after: str |
             if stored is not None and selection.takes(stored):
                 taken.append(stored)
     return Page(taken, str(last) if next(walk, None) else None)
+
+
+def _check_limit(limit: object) -> None:
+    # True is an int, and no number that anybody means.
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise InvalidInput(f"limit: {shown(limit)} is no number of executions; give a whole one, 1 or more")
+
+
+def _check_allocation(given: object) -> None:
+    match given:
+        case Allocation():
+            facts = given.texts().keys()
+        case str():
+            raise InvalidInput(
+                f"compatible_with: {shown(given)} is a text; give Allocation.parse({shown(given)})"
+            )
+        case Needs():
+            raise InvalidInput(
+                "compatible_with: these are needs, which a task has; give what a slot has, "
+                "for example Allocation(memory='16Gi')"
+            )
+        case _:
+            raise InvalidInput(
+                f"compatible_with: {shown(given)} is no allocation; give one, "
+                "for example Allocation(memory='16Gi')"
+            )
+    if facts - {_PROVES_NOTHING}:
+        return
+    needed = "compatible_with: at least one fact of the allocation is needed, for example 'memory=16Gi'"
+    proves_nothing = f"; {_PROVES_NOTHING} is for diagnosis, and proves nothing" if facts else ""
+    raise InvalidInput(f"{needed}, since an unknown fact meets no need{proves_nothing}")
 
 
 def _status(text: ExecutionStatus | str) -> ExecutionStatus:
