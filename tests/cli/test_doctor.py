@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenure import Client, Settings
+from tenure import Client, Run, Settings, recipe
 from tenure.cli.doctor import namespace as work
 from tenure.cli.doctor import server as hosts
 from tenure.cli.doctor.findings import Finding, Level
@@ -24,6 +24,7 @@ from tenure.store.outbox import OutboxEvent, UnreadableEvent
 from tenure.wiring import Store
 from tests import samples
 from tests.cli.conftest import Ended, Tenure
+from tests.engine.site import Site as Records
 from tests.posting import damage, post
 from tests.processes import Site
 from tests.servers import RestartableServer
@@ -59,6 +60,78 @@ def test_live_work_without_scheduler_and_worker_has_failed(tenure: Tenure, clien
     assert "start one, better two: `tenure scheduler`" in ended.out
     assert "start a worker: `tenure worker POOL --import MODULE`" in ended.out
     assert f"`tenure --instance default explain {handle.id}` says what is missing" in ended.out
+
+
+def test_executions_of_a_newer_schema_and_damaged_ones_are_named(
+    tenure: Tenure, client: Client, store: Store
+) -> None:
+    """G17"""
+    for name in ("fine", "newer", "typed", "torn"):
+        client.start(samples.squares, 1, id=name)
+    assert checks(tenure.here("doctor", "--json"))["schema"]["is"] == "ok"
+    keys = {name: store.keys("execution", "default", name) for name in ("newer", "typed", "torn")}
+    store.client.hset(keys["newer"], "schema", "99")
+    store.client.delete(keys["typed"])
+    store.client.set(keys["typed"], "no hash")
+    store.client.hdel(keys["torn"], "status")
+    found = checks(tenure.here("doctor", "--json"))
+    assert found["schema"]["is"] == found["headers"]["is"] == "warning"
+    assert found["schema"]["found"] == "1 live execution of a newer Tenure, such as default/newer"
+    assert "upgrade" in found["schema"]["advice"]
+    assert found["headers"]["found"].startswith("2 live executions whose header cannot be read, such as ")
+    assert "backup" in found["headers"]["advice"]
+
+
+def test_demands_that_cannot_be_read_are_told_apart(
+    tenure: Tenure, client: Client, slot: Driver, records: Records
+) -> None:
+    """G17: those that nobody could place, those in a queue, and those that a slot has met."""
+    for name in ("met", "waiting", "other", "newer", "fine"):
+        client.start(samples.squares, 1, id=name)
+    records.edit_record(client.get("met"), demand="[]")
+    slot.drain()
+    for name, demand in (("waiting", "{"), ("other", "7"), ("newer", '{"galaxy":{}}')):
+        handle = client.start(samples.heavy, id=f"{name}-too")
+        slot.drain()
+        records.edit_record(handle, "0:crunch", demand=demand)
+    found = checks(tenure.here("doctor", "--json"))
+    assert found["demands"]["is"] == found["newer demands"]["is"] == "warning"
+    assert found["demands"]["found"].startswith(
+        "3 routes of which nobody can read what is needed: execution waiting-too: the demand of 0:crunch"
+    )
+    assert "`tenure --instance default explain waiting-too`" in found["demands"]["advice"]
+    assert "`tenure --instance default cancel waiting-too` ends it" in found["demands"]["advice"]
+    assert found["newer demands"]["found"].startswith("1 route with needs that this version does not know: ")
+    assert "execution newer-too" in found["newer demands"]["found"]
+    assert "upgrade" in found["newer demands"]["advice"]
+    assert found["placement"]["is"] == "ok"
+
+
+def test_no_worker_that_fits_is_told_from_no_worker_with_the_code(
+    tenure: Tenure, client: Client, slot: Driver
+) -> None:
+    @recipe
+    def elsewhere(run: Run) -> None: ...
+
+    for name in ("big", "huge"):
+        client.start(samples.heavy, id=name)
+    slot.drain()
+    found = checks(tenure.here("doctor", "--json"))
+    assert (found["placement"]["is"], found["code"]["is"]) == ("warning", "ok")
+    assert found["placement"]["found"].startswith(
+        "2 tasks that no worker fits, such as 0:crunch of execution big for "
+    )
+    assert found["placement"]["advice"] == "`tenure --instance default explain big` says what is missing"
+
+    client.start(elsewhere, id="lost")
+    found = checks(tenure.here("doctor", "--json"))
+    assert found["placement"]["found"].startswith("2 tasks")
+    assert found["code"]["is"] == "warning"
+    assert found["code"]["found"].startswith(
+        "1 task whose code no worker has loaded, such as recipe of execution lost for "
+    )
+    assert found["code"]["found"].endswith("(recipe elsewhere@1)")
+    assert "start a worker with --import" in found["code"]["advice"]
 
 
 def test_a_namespace_that_nobody_uses_is_worth_a_warning(tenure: Tenure) -> None:
@@ -216,7 +289,7 @@ def reading(**changes: Any) -> dict[str, Finding]:
         "leader": "one:ab",
         "leads_until": now + 5000,
         "leased": 1,
-        **dict.fromkeys(("environment", "unknown", "blocked", "lapsed"), nothing),
+        **dict.fromkeys(("unknown", "blocked", "lapsed"), nothing),
         "backlogs": [],
         "outbox": OutboxReading(count=0),
         "last_event_at": now,
@@ -250,7 +323,6 @@ def entry(age: int) -> IndexReading:
         ("sessions", Level.FAILED, reading()),
         ("queues", Level.WARNING, reading(backlogs=[backlog(sessions=0)])),
         ("queues", Level.OK, reading(backlogs=[backlog()])),
-        ("placement", Level.WARNING, reading(environment=entry(0))),
         ("blocked", Level.WARNING, reading(blocked=entry(0))),
         ("leases", Level.WARNING, reading(lapsed=entry(1000))),
         ("leases", Level.FAILED, reading(lapsed=entry(MINUTE))),

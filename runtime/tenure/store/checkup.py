@@ -88,7 +88,6 @@ class NamespaceReading:
     leader: str
     leads_until: int
     backlogs: Sequence[Backlog]
-    environment: IndexReading
     unknown: IndexReading
     blocked: IndexReading
     leased: int
@@ -152,7 +151,6 @@ def examine_namespace(client: redis.Redis, keys: Keys) -> NamespaceReading:
         leader=(owner or b"").decode(),
         leads_until=int(float(deadline or 0)),
         backlogs=[_backlog(client, keys, name.decode()) for name in sorted(names)],
-        environment=_index(client, keys, RouteIndex.ENVIRONMENT),
         unknown=_index(client, keys, RouteIndex.UNKNOWN),
         blocked=_index(client, keys, RouteIndex.BLOCKED),
         leased=leased,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tenure.cli.doctor import namespace, server
+from tenure.cli.doctor import namespace, server, waiting
 from tenure.cli.doctor.findings import Finding, Level
 from tenure.cli.failures import ExitCode
 from tenure.cli.locating import located
@@ -67,6 +67,8 @@ def _findings(url: str, target: Target) -> Iterator[Finding]:
     with open_store(url, namespace=target.namespace, settings=settings) as store:
         state = examine_namespace(store.client, store.keys)
         yield from namespace.examine(state, store.sessions.list(), target.namespace)
+        if state.live:
+            yield from waiting.examine(store, state.now)
 
 
 def _data(findings: Sequence[Finding]) -> dict[str, Any]:

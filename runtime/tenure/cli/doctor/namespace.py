@@ -37,7 +37,6 @@ def examine(reading: NamespaceReading, sessions: Sequence[SessionFacts], namespa
     yield _scheduler(reading)
     yield _sessions(reading, sessions)
     yield _deserted(reading.backlogs)
-    yield _parked(reading)
     yield _unknown(reading)
     yield _blocked(reading)
     yield _lapsed(reading)
@@ -85,17 +84,6 @@ def _deserted(backlogs: Sequence[Backlog]) -> Finding:
         "queues",
         f"{waiting} in queues without a worker: {_names(deserted)}",
         "a scheduler moves it to other queues at once; if it stays, start one",
-    )
-
-
-def _parked(reading: NamespaceReading) -> Finding:
-    parked = reading.environment
-    if not parked.count:
-        return Finding.ok("placement", "no work waits for a worker that fits")
-    return Finding.warning(
-        "placement",
-        f"{amount(parked.count, 'task')} that no worker fits, the first for {_since(reading, parked)}",
-        f"`{_explain(parked)}` says what is missing",
     )
 
 
