@@ -191,6 +191,16 @@ def test_values_are_shown_where_they_are_asked_for(tenure: Tenure, client: Clien
     assert result == "[0, 1, 4]"
 
 
+def test_in_json_the_sources_have_the_shape_of_the_needs(
+    tenure: Tenure, client: Client, store: Store
+) -> None:
+    slot = working_slot(store, DEFINITIONS, allocation=Allocation(label={"zone": "eu"}))
+    client.start(publish, "Dune", id="dune", needs=Needs(label={"zone": "eu"}))
+    slot.drain()
+    call, *_ = tenure.here("replay", "dune", *SAMPLES, "--json").data["calls"]
+    assert (call["needs"], call["sources"]) == ({"label": {"zone": "eu"}}, {"label": {"zone": "job"}})
+
+
 def test_one_that_was_cancelled_replays_to_that(tenure: Tenure, client: Client, slot: Driver) -> None:
     client.start(publish, "Dune", id="dune").cancel("enough")
     shown = tenure("replay", "dune", *SAMPLES)

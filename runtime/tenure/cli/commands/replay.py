@@ -31,6 +31,7 @@ from tenure.client.replaying import Check, Verdict, check, check_running, read, 
 from tenure.engine.definitions import Definitions, find_recipe, import_modules, load_modules
 from tenure.engine.replay import ReplayedCall
 from tenure.errors import UnknownRecipe
+from tenure.model.demand import nested
 
 _LENGTH = 200
 
@@ -163,7 +164,7 @@ def _call(call: ReplayedCall, *, values: bool) -> dict[str, Any]:
         "size": call.size,
         "outcome": call.outcome.value,
         "needs": call.demand.effective.to_data(),
-        "sources": {name: layer.value for name, layer in call.demand.sources().items()},
+        "sources": nested({name: layer.value for name, layer in call.demand.sources().items()}),
         "error": call.error,
         **shown,
     }
