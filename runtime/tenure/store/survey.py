@@ -49,10 +49,11 @@ def survey_headers(client: redis.Redis, keys: Keys) -> HeaderSurvey:
         with client.pipeline(transaction=False) as pipe:
             for member in page:
                 key = keys("execution", *member.split("/", 1))
-                pipe.exists(key)
+                # In this order: one that is deleted in between is gone, and not damaged.
                 pipe.hmget(key, "status", "schema")
+                pipe.exists(key)
             rows = pipe.execute(raise_on_error=False)
-        for member, exists, found in zip(page, rows[::2], rows[1::2], strict=True):
+        for member, found, exists in zip(page, rows[::2], rows[1::2], strict=True):
             if not exists:
                 continue  # gone: index repair drops it
             if isinstance(found, Exception) or None in found:
