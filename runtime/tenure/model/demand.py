@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from tenure.errors import Malformed, NewerSchema
-from tenure.model.facts import LABEL, RESOURCE
+from tenure.model.lines import LABEL, RESOURCE
 from tenure.model.needs import NO_NEEDS, Needs, overlay
 
 
