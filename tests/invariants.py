@@ -9,8 +9,8 @@ from typing import Any
 import msgpack
 
 from tenure.model.status import ExecutionStatus, InvocationState, RouteIndex, is_terminal
-from tenure.store.executions import Record
 from tenure.store.keys import RECIPE
+from tenure.store.stored import Record
 from tenure.wiring import Store
 
 

@@ -23,7 +23,7 @@ from tenure.cli.demo.job import Place, cut, index_batch, list_batches, merge, re
 from tenure.cli.demo.ledger import ENDED, STARTED, LedgerReader, Line
 from tenure.cli.demo.words import list_files
 from tenure.model.status import ExecutionStatus
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 from tests.waiting import wait_until
 
 LIMIT = 10_000_000

@@ -23,8 +23,8 @@ from tenure.errors import Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.status import SessionState
 from tenure.store.duties import Leading
-from tenure.store.executions import Record
 from tenure.store.keys import RECIPE, split_member
+from tenure.store.stored import Record
 from tenure.wiring import Store
 from tests.harness import queue_of, working_slot
 

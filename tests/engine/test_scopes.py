@@ -15,7 +15,7 @@ from tenure.engine.handoff import HandoffEvent
 from tenure.errors import InvalidInput, Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.demand import Demand
-from tenure.store.executions import Record
+from tenure.store.stored import Record
 from tests.engine.handoffs import ask_for, handed_off, nothing_told, posted
 from tests.engine.site import INSTANCE, OpenSite, Site
 from tests.invariants import broken

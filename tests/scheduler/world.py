@@ -15,11 +15,12 @@ from tenure.model.needs import Needs
 from tenure.model.status import RouteIndex
 from tenure.store.answers import StartAnswer
 from tenure.store.duties import Leading
-from tenure.store.executions import NewExecution, Record
+from tenure.store.executions import NewExecution
 from tenure.store.grants import Grant, Holder
 from tenure.store.keys import RECIPE, route_member
 from tenure.store.leases import SlotLeases
 from tenure.store.sessions import Catalogue, Registration, Renewed
+from tenure.store.stored import Record
 from tenure.wiring import Store
 
 INSTANCE = "default"

@@ -14,11 +14,12 @@ from tenure.model.allocation import Allocation
 from tenure.store.answers import StartAnswer
 from tenure.store.duties import Leading
 from tenure.store.events import Event
-from tenure.store.executions import NewExecution, Record, StoredExecution
+from tenure.store.executions import NewExecution
 from tenure.store.grants import Grant, Holder, StepReply
 from tenure.store.keys import RECIPE
 from tenure.store.leases import SlotLeases
 from tenure.store.sessions import Catalogue, Registration
+from tenure.store.stored import Record, StoredExecution
 from tenure.wiring import Store
 
 INSTANCE = "default"

@@ -15,8 +15,8 @@ from tenure.client.environment import environment_of, route_demand
 from tenure.client.starting import HIGHEST
 from tenure.model.status import CapabilityStatus, is_terminal
 from tenure.store.events import Event
-from tenure.store.executions import StoredExecution, moment
 from tenure.store.keys import RECIPE
+from tenure.store.stored import StoredExecution, moment
 
 Data = dict[str, Any]
 

@@ -29,7 +29,7 @@ from tenure.model.status import ExecutionStatus, is_terminal
 from tenure.settings import Settings
 from tenure.store.answers import CancelAnswer
 from tenure.store.events import Event
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 from tenure.wiring import Store
 
 R = TypeVar("R")

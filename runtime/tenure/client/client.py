@@ -24,7 +24,7 @@ from tenure.model.needs import Needs
 from tenure.model.status import ExecutionStatus
 from tenure.settings import Settings
 from tenure.store.answers import CancelAnswer
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 from tenure.wiring import Store, open_store
 
 

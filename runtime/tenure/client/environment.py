@@ -17,8 +17,8 @@ from tenure.model.demand import Demand, Layer, nested, read_needs
 from tenure.model.fit import compare
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import InvocationState, RouteIndex, WaitingReason
-from tenure.store.executions import Record, StoredExecution
 from tenure.store.keys import RECIPE
+from tenure.store.stored import Record, StoredExecution
 
 
 class EnvironmentStatus(StrEnum):

@@ -10,9 +10,9 @@ from typing import Any
 from tenure.client.environment import EnvironmentStatus, RouteDemand, route_demand
 from tenure.engine.placement import Placement, Verdict, wanted_by
 from tenure.model.status import ExecutionStatus, RouteIndex, WaitingReason
-from tenure.store.executions import Record, StoredExecution, moment, subject_of_demand
 from tenure.store.keys import RECIPE
 from tenure.store.sessions import RegistryView
+from tenure.store.stored import Record, StoredExecution, moment, subject_of_demand
 
 NEAREST = 3
 

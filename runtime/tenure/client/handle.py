@@ -21,8 +21,8 @@ from tenure.model.data import decode
 from tenure.model.status import ExecutionStatus, is_terminal
 from tenure.store.answers import CancelAnswer
 from tenure.store.events import Event
-from tenure.store.executions import StoredExecution
 from tenure.store.keys import RECIPE
+from tenure.store.stored import StoredExecution
 
 if TYPE_CHECKING:
     from tenure.wiring import Store

@@ -13,8 +13,8 @@ from tenure.model.allocation import Allocation
 from tenure.model.needs import Needs
 from tenure.model.shown import shown
 from tenure.model.status import ExecutionStatus
-from tenure.store.executions import StoredExecution
 from tenure.store.listing import Position
+from tenure.store.stored import StoredExecution
 
 if TYPE_CHECKING:
     from tenure.wiring import Store

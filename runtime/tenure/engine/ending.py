@@ -12,9 +12,9 @@ from tenure.engine.definitions import RecipeDefinition
 from tenure.errors import Malformed, MissReason, NonDeterministicRecipe, ReplayCacheMiss
 from tenure.model.data import decode, input_hash
 from tenure.model.status import CapabilityStatus, ExecutionStatus
-from tenure.store.executions import StoredExecution
 from tenure.store.keys import RECIPE
 from tenure.store.recordings import Recording
+from tenure.store.stored import StoredExecution
 
 if TYPE_CHECKING:
     from tenure.engine.replay import ReplayFrame

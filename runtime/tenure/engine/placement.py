@@ -13,9 +13,9 @@ from typing import NamedTuple
 from tenure.model.demand import Demand
 from tenure.model.fit import Mismatch, compare, surplus
 from tenure.model.needs import Needs
-from tenure.store.executions import Record, demand_of
 from tenure.store.keys import RECIPE
 from tenure.store.sessions import Catalogue, QueueFacts, RegistryView, Sessions
+from tenure.store.stored import Record, demand_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from tenure.store.answers import (
     TakeoverAnswer,
 )
 from tenure.store.connection import reaching
-from tenure.store.executions import unreadable_header
 from tenure.store.keys import Keys, split_member
 from tenure.store.outbox import OutboxEvent, UnreadableEvent, read_event
 from tenure.store.scripts import Scripts
+from tenure.store.stored import unreadable_header
 
 Candidates = Sequence[tuple[str, int]]
 

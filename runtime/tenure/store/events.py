@@ -16,8 +16,8 @@ import msgpack
 import redis
 
 from tenure.store.connection import reaching
-from tenure.store.executions import moment
 from tenure.store.keys import Keys
+from tenure.store.stored import moment
 
 GAP = "gap"
 

@@ -11,8 +11,8 @@ import redis.exceptions as failures
 
 from tenure.errors import Malformed
 from tenure.store.connection import reaching
-from tenure.store.executions import StoredExecution, read_stored
 from tenure.store.keys import RECIPE, Keys
+from tenure.store.stored import StoredExecution, read_stored
 
 _PAGE: Final = 200
 

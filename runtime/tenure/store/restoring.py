@@ -13,8 +13,8 @@ from tenure.model.data import decode
 from tenure.model.execution import Execution
 from tenure.model.snapshot import CapabilityExecutionState, ExecutionSnapshot
 from tenure.model.status import CapabilityStatus
-from tenure.store.executions import Record, StoredExecution, moment, read_stored
 from tenure.store.keys import RECIPE
+from tenure.store.stored import Record, StoredExecution, moment, read_stored
 
 Hash = Mapping[bytes, bytes]
 

@@ -17,9 +17,10 @@ from tenure.engine.shortage import unmet
 from tenure.errors import Malformed
 from tenure.store.answers import PlaceAnswer
 from tenure.store.duties import DutyStore
-from tenure.store.executions import Executions, Record
+from tenure.store.executions import Executions
 from tenure.store.keys import route_member, split_member
 from tenure.store.sessions import RegistryView
+from tenure.store.stored import Record
 from tenure_scheduler.duties.complaints import Complaints
 from tenure_scheduler.duties.pages import Walk
 from tenure_scheduler.duties.report import Report

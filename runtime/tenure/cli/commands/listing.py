@@ -25,7 +25,7 @@ from tenure.client.environment import Environment, EnvironmentStatus, environmen
 from tenure.errors import InvalidInput
 from tenure.model.allocation import Allocation
 from tenure.model.status import ExecutionStatus
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 
 _ERROR_LENGTH: Final = 80
 _NEEDS_LENGTH: Final = 40

@@ -10,8 +10,8 @@ from tenure.cli.connecting import connect
 from tenure.cli.output import json_option, named, print_json, print_line, print_table
 from tenure.cli.target import Target, pass_target
 from tenure.cli.words import when
-from tenure.store.executions import moment
 from tenure.store.sessions import SessionFacts
+from tenure.store.stored import moment
 
 
 @click.command(short_help="List the agents that have registered.")

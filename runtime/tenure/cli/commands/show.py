@@ -29,7 +29,7 @@ from tenure.client.handle import Handle
 from tenure.errors import Malformed
 from tenure.model.needs import Needs
 from tenure.model.status import ExecutionStatus
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 
 #: Longer lists are summed up unless all is asked for.
 SHORT = 10

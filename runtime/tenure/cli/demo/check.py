@@ -11,7 +11,7 @@ from typing import Any
 
 from tenure.cli.demo.ledger import ENDED, STARTED, Line
 from tenure.cli.demo.words import add_file, index_lines, list_files, read_text
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tenure.cli.demo.view import (
     print_verdicts,
 )
 from tenure.cli.demo.watch import Watch
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 
 #: More would take longer than anybody watches; the report says that the folder was cut.
 LIMIT_BYTES: Final = 64 * 1024 * 1024

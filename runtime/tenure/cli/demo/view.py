@@ -22,7 +22,7 @@ from tenure.cli.failures import clean
 from tenure.cli.output import print_facts, print_table
 from tenure.settings import Settings
 from tenure.store.events import Event
-from tenure.store.executions import StoredExecution
+from tenure.store.stored import StoredExecution
 
 _REFRESHES_PER_SECOND: Final = 8
 _BAR_WIDTH: Final = 40

@@ -11,9 +11,9 @@ from tenure.cli.doctor.findings import Finding
 from tenure.cli.words import amount, roughly
 from tenure.engine.placement import Placement, Wanted, wanted_by
 from tenure.errors import Malformed, NewerSchema
-from tenure.store.executions import Record
 from tenure.store.keys import split_member
 from tenure.store.sessions import RegistryView
+from tenure.store.stored import Record
 from tenure.store.survey import HeaderSurvey, survey_headers, survey_routes
 from tenure.wiring import Store
 
