@@ -1,7 +1,7 @@
 """What is stored about one execution, as one value, and how its bytes are read.
 
-What cannot be read, or was written by a newer version, is an error that names the execution; its bytes are kept
-(G17).
+What cannot be read, or was written by a newer version, is an error that names the execution; its bytes are
+kept (G17).
 """
 
 from __future__ import annotations
