@@ -41,6 +41,7 @@ def test_a_start_that_nobody_can_take_is_told_once_for_all_that_want_the_same(si
         "execution": handles[0].id,
         "capability": "recipe",
         "code": "recipe demanding@1",
+        "key": "recipe demanding@1 memory=4Gi",
         "demand": {"memory": "4Gi"},
         "sources": {"memory": "recipe"},
         "allocation": {},
@@ -51,15 +52,24 @@ def test_a_start_that_nobody_can_take_is_told_once_for_all_that_want_the_same(si
     assert [body["demand"] for body in told(site)] == [{"memory": "4Gi"}, {"memory": "16Gi"}]
 
 
-def test_it_is_told_again_when_sessions_have_changed_and_it_is_still_unmet(site: Site) -> None:
-    site.run(demanding, 1)
+def test_the_nearest_queue_with_the_code_is_told_along(site: Site) -> None:
     site.slot(demanding, allocation=SMALL)
-    site.run(demanding, 2)
+    site.run(demanding, 1)
 
-    first, again = told(site)
-    assert first["mismatches"] == []
-    assert again["mismatches"] == [{"property": "memory", "required": "4Gi", "actual": "1Gi"}]
-    assert again["allocation"] == {"memory": "1Gi"}
+    (body,) = told(site)
+    assert body["mismatches"] == [{"property": "memory", "required": "4Gi", "actual": "1Gi"}]
+    assert body["allocation"] == {"memory": "1Gi"}
+
+
+def test_it_is_not_told_again_because_other_sessions_come_and_go(site: Site) -> None:
+    """A rolling deploy of a pool that cannot help should start no machine."""
+    site.run(demanding, 1)
+    other = site.slot(demanding, allocation=SMALL)
+    site.run(demanding, 2)
+    site.retire(other)
+    site.run(demanding, 3)
+
+    assert len(told(site)) == 1
 
 
 def test_what_somebody_can_take_is_not_told(site: Site) -> None:

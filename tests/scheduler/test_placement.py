@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from functools import partial
-
 import msgpack
 import pytest
 
 from tenure.engine.placement import Code, Placement
 from tenure.model.needs import NO_NEEDS, Needs
 from tenure.model.status import SessionState
-from tenure.store.answers import PlaceAnswer, StartAnswer
+from tenure.store.answers import StartAnswer
 from tenure.store.outbox import OutboxEvent
 from tenure.store.sessions import RegistryView
 from tenure_scheduler.duties.placement import ParkedWork
@@ -90,17 +88,21 @@ def test_a_new_leader_tells_again_of_what_nobody_meets(world: World, leader: int
         assert len(waiting(world.store)) == told
 
 
-def test_a_demand_is_told_of_again_when_a_session_has_gone(world: World) -> None:
-    world.register("small", memory="1Gi")
-    view = world.store.placement.view()
-    place = partial(world.store.duties.place, world.lead(), "default/e/recipe", [], unmet=("name", "{}"))
+def test_a_demand_is_told_of_again_after_somebody_met_it_and_has_gone(
+    world: World, placement: ParkedWork, leader: int
+) -> None:
+    """And not because others come and go meanwhile."""
     world.start("e", memory="8Gi")
-    for _ in range(2):
-        assert place(registry=view.revision) is PlaceAnswer.PARKED
+    settle(placement, leader)
+    assert len(waiting(world.store)) == 1
+    world.register("small", memory="1Gi")
+    settle(placement, leader)
     assert len(waiting(world.store)) == 1
 
-    world.store.sessions.retire("small", 1, SessionState.GONE)
-    assert place(registry=world.store.placement.view().revision) is PlaceAnswer.PARKED
+    world.register("large", queue="large", memory="8Gi")
+    settle(placement, leader)
+    world.store.sessions.retire("large", 1, SessionState.GONE)
+    settle(placement, leader)
     assert len(waiting(world.store)) == 2
 
 

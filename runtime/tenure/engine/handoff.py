@@ -40,6 +40,11 @@ class HandoffEvent:
         """The route as indexes and agents name it: `instance/execution/capability`."""
         return route_member(self.instance, self.execution, self.capability)
 
+    @property
+    def key(self) -> str:
+        """What names the demand: the same for all routes that want the same."""
+        return f"{self.code} {self.demand.text}"
+
     def to_data(self) -> dict[str, Any]:
         """Plain data, as a provisioner gets it; demand, sources and allocation are nested alike."""
         return {
@@ -48,6 +53,7 @@ class HandoffEvent:
             "execution": self.execution,
             "capability": self.capability,
             "code": self.code,
+            "key": self.key,
             "demand": self.demand.effective.to_data(),
             "sources": nested({name: layer.value for name, layer in self.demand.sources().items()}),
             "allocation": self.allocation.to_data(),

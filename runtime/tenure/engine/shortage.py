@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tenure.engine.handoff import HandoffEvent
-from tenure.engine.placement import Placement, Wanted
+from tenure.engine.placement import Code, Placement, Wanted
+from tenure.errors import InvalidInput
 from tenure.model.allocation import Allocation
+from tenure.model.needs import NO_NEEDS, Needs
 from tenure.store.sessions import RegistryView
 
 AWAITING_ENVIRONMENT = "awaiting_environment"
@@ -31,4 +33,16 @@ def unmet(
         mismatches=() if nearest is None else nearest.mismatches,
         published=True,
     )
-    return f"{wanted.code} {wanted.demand.text}", event.arguments()["event"]
+    return event.key, event.arguments()["event"]
+
+
+def is_met(view: RegistryView, name: str) -> bool:
+    """Whether some queue meets a demand by now, by the name that `unmet` gave it; so does what is no name."""
+    kind, _, rest = name.partition(" ")
+    loaded, _, text = rest.partition(" ")
+    try:
+        needs = Needs.parse(text) if text else NO_NEEDS
+    except InvalidInput:
+        return True
+    code = Code(task=loaded) if kind == "task" else Code(recipe=loaded)
+    return bool(Placement.candidates(view, needs, code))

@@ -235,10 +235,19 @@ class DutyStore:
         ends = {status.value.encode() for status in ExecutionStatus if is_terminal(status)}
         return frozenset(event.id for event, raw in zip(events, statuses, strict=True) if raw in ends)
 
-    def forget_unmet(self) -> None:
-        """Let every demand that nobody meets be told of again when placement comes to it."""
+    def unmet(self) -> list[str]:
+        """The names of the demands that were told of because nobody met them."""
         with reaching():
-            self._client.unlink(self._keys("unmet"))
+            names: Any = self._client.hkeys(self._keys("unmet"))
+        return [raw.decode() for raw in names]
+
+    def forget_unmet(self, names: Sequence[str] | None = None) -> None:
+        """Let these demands, or all, be told of again when nobody meets them."""
+        with reaching():
+            if names is None:
+                self._client.unlink(self._keys("unmet"))
+            elif names:
+                self._client.hdel(self._keys("unmet"), *names)
 
     def remove_event(self, leader: int, event_id: str) -> DeliverAnswer:
         """Forget an event that was accepted, or that nobody is to have."""

@@ -132,8 +132,8 @@ FAMILIES: dict[str, KeyFamily] = {
     "unmet": KeyFamily(
         "{ns}:unmet",
         "hash",
-        "demands that nobody meets, told of since sessions changed",
-        "when sessions change",
+        "demands that nobody meets and that were told of",
+        "when somebody meets it, or another scheduler leads",
     ),
     # Notification and the test clock.
     "feed": KeyFamily("{ns}:feed", "stream", "which execution has new events, capped", _FOREVER),

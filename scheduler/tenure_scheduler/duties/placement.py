@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tenure.engine.placement import Placement, Wanted, wanted_by
-from tenure.engine.shortage import unmet
+from tenure.engine.shortage import is_met, unmet
 from tenure.errors import Malformed
 from tenure.store.answers import PlaceAnswer
 from tenure.store.duties import DutyStore
@@ -58,6 +58,7 @@ class ParkedWork:
         self._walked: int | None = None
         self._emptied: dict[str, int] = {}
         self._leader: int | None = None
+        self._looked: int | None = None
         self._told: set[Wanted] = set()
 
     def run_once(self, leader: int) -> PlacementReport:
@@ -67,6 +68,10 @@ class ParkedWork:
             self._duties.forget_unmet()
             self._leader, self._walked, self._began = leader, None, None
         view = self._placement.view()
+        if view.revision != self._looked:
+            # What is met now is told of anew when it is lost again.
+            self._duties.forget_unmet([name for name in self._duties.unmet() if is_met(view, name)])
+            self._looked = view.revision
         evicted, more = self._evict(leader, view)
         page = _Page(leader, view, self._duties, self._complaints, self._told)
         unplaced = self._duties.unplaced(self._limit)

@@ -22,7 +22,7 @@ local function post(instance, execution, body)
   return id
 end
 
--- Tell of a demand that nobody meets, once until sessions change: routes that want the same are one event.
+-- Tell of a demand that nobody meets, once until somebody does: routes that want the same are one event.
 local function post_unmet(instance, execution, unmet)
   if unmet and redis.call('HSETNX', Key.unmet(), unmet[1], now) == 1 then post(instance, execution, unmet[2]) end
 end

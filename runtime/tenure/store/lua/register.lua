@@ -21,7 +21,6 @@ redis.call('HSET', Key.queue(a.queue), 'pool', a.pool, 'allocation', a.allocatio
 redis.call('SADD', Key.queues(), a.queue)
 redis.call('SADD', Key.queue_sessions(a.queue), a.session)
 redis.call('INCR', Key.registry())
-redis.call('UNLINK', Key.unmet())
 redis.call('LPUSH', Key.nudge(), 1)
 redis.call('LTRIM', Key.nudge(), 0, 0)
 return reply('registered', { generation = generation })

@@ -33,7 +33,6 @@ if a.state == Session.gone then
   redis.call('PEXPIRE', Key.session(a.session), 86400000)
 end
 redis.call('INCR', Key.registry())
-redis.call('UNLINK', Key.unmet())
 redis.call('LPUSH', Key.nudge(), 1)
 redis.call('LTRIM', Key.nudge(), 0, 0)
 return reply('retired')
