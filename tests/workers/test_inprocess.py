@@ -235,6 +235,18 @@ def test_a_cancelled_task_is_told(site: Site, app: App) -> None:
     assert app.ran == ["1"]
 
 
+def test_between_calls_it_attracts_no_work(site: Site, app: App) -> None:
+    """Whoever has an idle slot takes what others start."""
+    with worker_of(site, app) as worker:
+        site.run(app.chain)
+        worker.work()
+        (queue,) = site.store.sessions.view().queues
+        assert (queue.sessions, queue.idle) == (1, 0)
+        handle = site.run(app.chain)
+        worker.work()
+        assert handle.status() == "completed"
+
+
 # -- stopping ------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ goes elsewhere. Renewal and the errands of an agent have their threads here as t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -23,7 +24,7 @@ from tenure.engine.driver import Driver
 from tenure.engine.handoff import HandoffEvent
 from tenure.engine.signals import Stop
 from tenure.engine.workset import Workset
-from tenure.errors import InvalidInput, TenureError
+from tenure.errors import InvalidInput, StoreUnreachable, TenureError
 from tenure.model.allocation import Allocation, check_allocation
 from tenure.model.names import check_pool
 from tenure.model.status import ExecutionStatus
@@ -69,7 +70,9 @@ class InProcessWorker:
       the work back. An interrupt (Ctrl-C) is no crash: it puts the work down at once, and is raised.
     - Timers and late retries need a scheduler, as everywhere.
 
-    Work that is placed on its queue waits there until `work` is called or the worker is stopped.
+    Between calls it is not counted as idle, so what starts meanwhile is placed elsewhere if a slot is idle
+    there. What was placed on its queue waits until `work` is called, another slot that fits has nothing else
+    to do, or the worker is stopped.
 
     Args:
         client: whose server and namespace it works for, and whose executions `run` names. Stop the worker
@@ -205,8 +208,17 @@ class InProcessWorker:
         except BaseException as error:
             self._end_life(f"its worker met {error!r}", is_ours=isinstance(error, TenureError))
             raise
+        else:
+            self._look_away()
         finally:
             self._end_work()
+
+    def _look_away(self) -> None:
+        """Nobody works here until the next call, so what others start is better placed elsewhere."""
+        living = self._living
+        if living is not None and not self._stopping:
+            with contextlib.suppress(StoreUnreachable):
+                self._store.sessions.look_away(living.life.queue, living.life.id)
 
     def _begin_work(self) -> None:
         _refuse_event_loop()

@@ -174,6 +174,11 @@ class Sessions:
         self._scripts.call("retire", {"session": session, "generation": generation, "state": state.value})
 
     @reaching()
+    def look_away(self, queue: str, life: str) -> None:
+        """Say that a slot has stopped looking for work, though it lives: it is not counted as idle."""
+        self._client.srem(self._keys("queue_idle", queue), life)
+
+    @reaching()
     def wait_for_control(self, session: str, *, seconds: float) -> tuple[str, int] | None:
         """Wait until something that the session holds is to be stopped: (route, token), None in vain.
 

@@ -50,6 +50,21 @@ local function lease(instance, execution, capability, record, holder)
   return describe(instance, execution, capability, record)
 end
 
+-- The RQ job that runs here shows what it runs.
+local function show(ticket, route, record)
+  if ticket and redis.call('EXISTS', Key.ticket(ticket)) == 1 then
+    redis.call('HSET', Key.ticket(ticket), 'route', route, 'description', title(record))
+  end
+end
+
+-- The ticket of a route that is claimed elsewhere than in its queue goes with it.
+local function drop_ticket(record)
+  if not record.ticket then return end
+  redis.call('LREM', Key.tickets(record.queue), 1, record.ticket)
+  redis.call('DEL', Key.ticket(record.ticket))
+  record.ticket = nil
+end
+
 -- Keep RQ's queue as long as the backlog: the claimed route's ticket leaves with it, and a ticket that some
 -- other route brought takes that route's place. `ticket` is the RQ job that runs here.
 local function exchange_tickets(queue, route, record, ticket, popped)
@@ -67,9 +82,7 @@ local function exchange_tickets(queue, route, record, ticket, popped)
     end
   end
   if spent and not popped then redis.call('DEL', Key.ticket(spent)) end
-  if ticket and redis.call('EXISTS', Key.ticket(ticket)) == 1 then
-    redis.call('HSET', Key.ticket(ticket), 'route', route, 'description', title(record))
-  end
+  show(ticket, route, record)
   record.ticket = nil
 end
 
@@ -98,8 +111,38 @@ local function claim_best(holder, popped)
   end
 end
 
+local function may_run_in(record, queue)
+  if record.avoid and record.avoid[queue] then return false end
+  for _, candidate in ipairs(record.candidates or {}) do
+    if candidate[1] == queue then return true end
+  end
+  return false
+end
+
+-- What waits in another queue and could as well be done here: placement put it where it was best then, and a slot
+-- with nothing else to do takes it rather than rest. What idle slots of that queue are about to take is left to them.
+local BORROWED_FROM = 10
+local function borrow(holder)
+  if redis.call('HGET', Key.session(holder.session), 'state') ~= Session.ready then return nil end
+  for _, queue in ipairs(redis.call('SMEMBERS', Key.queues())) do
+    if queue ~= holder.queue then
+      local first = redis.call('SCARD', Key.queue_idle(queue))
+      for _, route in ipairs(redis.call('ZRANGE', Key.waiting(queue), first, first + BORROWED_FROM - 1)) do
+        local instance, execution, capability = split(route)
+        local record = instance and load(instance, execution, capability)
+        if record and record.where == Where.waiting and record.queue == queue and may_run_in(record, holder.queue)
+          and header_of(instance, execution) then
+          drop_ticket(record)
+          show(holder.ticket, route, record)
+          return lease(instance, execution, capability, record, holder)
+        end
+      end
+    end
+  end
+end
+
 local function claim_or_rest(holder, popped)
-  local granted = claim_best(holder, popped)
+  local granted = claim_best(holder, popped) or borrow(holder)
   if not granted then redis.call('SADD', Key.queue_idle(holder.queue), holder.life) end
   return granted
 end

@@ -35,11 +35,7 @@ local function claim_named(route)
   if not instance or not header_of(instance, execution) then return nil end
   local capability, record = claimable(instance, execution, asked)
   if not capability then return nil end
-  if record.ticket and record.where == Where.waiting then
-    redis.call('LREM', Key.tickets(record.queue), 1, record.ticket)
-    redis.call('DEL', Key.ticket(record.ticket))
-    record.ticket = nil
-  end
+  if record.where == Where.waiting then drop_ticket(record) end
   return lease(instance, execution, capability, record, a)
 end
 
