@@ -233,7 +233,7 @@ def test_who_suspended_for_a_property_is_named(
     assert data["sources"] == {"memory": "job", "label": {"disk": "task", "zone": "job"}}
     # A listing has no records of what has ended, and says no more than it knows.
     (row,) = site.client.list()
-    assert environment_of(row).routes[0].demand.required_by == {}
+    assert not environment_of(row).routes[0].demand.required_by
 
 
 def test_a_property_that_the_job_was_started_with_is_not_put_on_a_later_suspension(site: Site) -> None:

@@ -72,6 +72,13 @@ def test_a_ticket_lost_with_the_slot_that_had_just_popped_it_is_made_up_for(site
     assert site.client.start(work.chain, 1).result(LIMIT) == 1
     queue = queue_of(site)
     site.until(lambda: site.store.sessions.view().queues[0].idle == 1, "the slot is idle")
+
+    def waits_for_a_ticket() -> bool:
+        rows = site.raw.client_list()
+        return any("b" in row["flags"] and row["name"].startswith(f"{site.namespace}-") for row in rows)
+
+    # It is idle to the store a moment before it waits again.
+    site.until(waits_for_a_ticket, "the slot waits for a ticket")
     (slot,) = agent.children()
     os.kill(slot, signal.SIGSTOP)
     handle = site.client.start(work.chain, 2)

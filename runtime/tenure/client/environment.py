@@ -67,8 +67,8 @@ class RouteDemand:
     #: The layer that each effective property comes from; names are those of the one-line form.
     sources: Mapping[str, Layer] = field(default_factory=dict)
     #: The capability whose task required a property of the job (`ctx.suspend`), where the records of what has
-    #: ended are at hand, as they are not in a listing.
-    required_by: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: ended are at hand; None where they are not, as in a listing.
+    required_by: Mapping[str, str] | None = field(default_factory=dict, compare=False)
     #: How often a demand has been published for it; None if never.
     revision: int | None = None
     #: What the last slot had that handed it off, in the one-line form; empty if nothing was known of it.
@@ -81,7 +81,7 @@ class RouteDemand:
 
     def asked_by(self, name: str) -> str:
         """Who asks for a property: "recipe", "scope", "task", "job", or "job, by 0:plan"."""
-        by = self.required_by.get(name)
+        by = (self.required_by or {}).get(name)
         return self.sources[name].value + (f", by {by}" if by else "")
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class RouteDemand:
             "demand": self.status.value,
             "needs": None if self.needs is None else self.needs.to_data(),
             "sources": nested({name: layer.value for name, layer in self.sources.items()}),
-            "required_by": nested(self.required_by),
+            "required_by": None if self.required_by is None else nested(self.required_by),
             "revision": self.revision,
             "handed_off": None if self.handed_off is None else _allocation_data(self.handed_off),
             "demand_error": self.error,
@@ -210,15 +210,17 @@ def route_demand(stored: StoredExecution, capability: str) -> RouteDemand:
     )
 
 
-def _required_by(stored: StoredExecution, capability: str, demand: Demand) -> dict[str, str]:
+def _required_by(stored: StoredExecution, capability: str, demand: Demand) -> dict[str, str] | None:
     """Who required what of the job: of the accepted suspensions before the route, the last for each property.
 
-    That is, if the job has its value: the demand of a route stays as it was when the route was opened.
+    That is, if the job has its value: the demand of a route stays as it was when the route was opened. None
+    if the records of the suspensions are not at hand, as in a listing.
     """
+    if not stored.checkpoints.keys() <= stored.records.keys():
+        return None
     opened_at = None if capability == RECIPE else _call(stored.records[capability])[0]
-    accepted = [name for name in stored.checkpoints if name in stored.records]
     found: dict[str, tuple[str, str]] = {}
-    for name in sorted(accepted, key=lambda name: (*_call(stored.records[name]), name)):
+    for name in sorted(stored.checkpoints, key=lambda name: (*_call(stored.records[name]), name)):
         if opened_at is None or _call(stored.records[name])[0] < opened_at:
             found |= {asked: (name, text) for asked, text in _directive(stored, name).texts().items()}
     job = demand.job.texts()
