@@ -63,6 +63,10 @@ def _read(value: Duration, name: str) -> timedelta:
 
 
 def _read_text(text: str, name: str) -> timedelta:
+    if text.strip().isdecimal():
+        raise InvalidDuration(
+            f"{name}: {text!r} has no unit; write '{text.strip()}s' for seconds, or ms, m, h, d"
+        )
     if not _TEXT.fullmatch(text.strip()):
         raise InvalidDuration(f"{name}: {text!r} is no duration; {_ACCEPTED}")
     total = sum(Decimal(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -74,7 +74,7 @@ def replay(
     Where recipes are deployed apart, --recipe names those of this deploy; what cannot be read is told anyway.
     """
     if all_running == (execution is not None):
-        raise click.UsageError("give the ID of an execution, or --all-running for every one that runs")
+        raise click.UsageError("give either the ID of an execution, or --all-running for every one that runs")
     if recipes and not all_running:
         raise click.UsageError("--recipe goes with --all-running")
     if values and all_running:
