@@ -19,7 +19,7 @@ from tenure.engine.driver import Driver
 from tenure.engine.handoff import HandoffEvent
 from tenure.engine.placement import wanted_by
 from tenure.engine.presence import Phase, Unwatched
-from tenure.errors import Unconfirmed
+from tenure.errors import Malformed, Unconfirmed
 from tenure.model.allocation import Allocation
 from tenure.model.status import SessionState
 from tenure.store.duties import Leading
@@ -92,9 +92,12 @@ class Site:
         duties, placement, leader = self.store.duties, self.store.placement, self.lead()
         view = placement.view()
         members = duties.page("environment", limit=100)
-        for member, (record, code) in zip(
+        for member, read in zip(
             members, self.store.executions.routes([split_member(one) for one in members]), strict=True
         ):
+            if isinstance(read, Malformed):
+                raise read
+            record, code = read
             assert record is not None
             _, execution, capability = split_member(member)
             wanted = wanted_by(execution, capability, record, recipe=code)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
-from tenure.engine.admission import Admission, GuardedTask
-from tenure.engine.definitions import TaskDefinition
+from tenure.engine.admission import Admission
 from tenure.engine.demand import Demands
 from tenure.engine.placement import Code, Placement
 from tenure.engine.presence import Presence
@@ -56,10 +54,6 @@ class Bench:
     def takes_more(self) -> bool:
         """Whether to claim what waits in the queue."""
         return self._claims and not self.stopping()
-
-    def guarded(self, task: TaskDefinition[..., Any]) -> GuardedTask | None:
-        """The guard of a task whose code this slot has loaded."""
-        return self.workset.guarded(task)
 
     def candidates(self, demand: Demand, code: Code) -> list[tuple[str, int]]:
         """The queues that can admit a route, by a view of the registry that is a second old at most."""

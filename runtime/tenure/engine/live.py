@@ -123,7 +123,7 @@ class LiveFrame(Frame):
         bench = self._bench
         packed = encode(dict(params), limit=bench.settings.payload, where=self._where(call))
         spec = {**self._spec(call, task.effects), **self._route(task, demand), "params": packed}
-        guarded = bench.guarded(task)
+        guarded = bench.workset.guarded(task)
         lacks = guarded.lacks(self.execution) if guarded else ()
         if lacks:
             self._hand_off({"open": _avoiding(spec, bench)}, call, demand, lacks)
@@ -178,7 +178,7 @@ class LiveFrame(Frame):
         packed = [
             encode(dict(one), limit=limit, where=f"{self._where(call)}:{n}") for n, one in enumerate(params)
         ]
-        guarded = bench.guarded(task)
+        guarded = bench.workset.guarded(task)
         lacks = guarded.lacks(self.execution) if guarded else ()
         self.steps.hold()
         self._write_params(call, packed)

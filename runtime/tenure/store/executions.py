@@ -233,24 +233,33 @@ class Executions:
         return raw
 
     @reaching()
-    def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str]]:
+    def routes(self, members: Sequence[tuple[str, str, str]]) -> list[tuple[Record | None, str] | Malformed]:
         """The record of each (instance, execution, capability), with the recipe's `name@version`.
 
-        Raises:
-            Malformed: one of them cannot be read.
+        What cannot be read is a value and not an exception here, so that one route never stops a page of
+        them.
         """
         with self._client.pipeline(transaction=False) as pipe:
             for instance, execution, capability in members:
                 pipe.hget(self._keys("records", instance, execution), capability)
                 pipe.hmget(self._keys("execution", instance, execution), "recipe", "version")
             rows = pipe.execute(raise_on_error=False)
-        found: list[tuple[Record | None, str]] = []
+        found: list[tuple[Record | None, str] | Malformed] = []
         for n, (_, execution, _) in enumerate(members):
-            if failure := next((row for row in rows[2 * n : 2 * n + 2] if isinstance(row, Exception)), None):
-                if not isinstance(failure, redis.ResponseError):
-                    raise failure
-                raise Malformed(f"execution {execution}: it cannot be read ({failure}); the bytes are kept")
-            raw, (recipe, version) = rows[2 * n], rows[2 * n + 1]
-            record = None if raw is None or recipe is None else unpack(raw, f"execution {execution}")
-            found.append((record, "" if record is None else f"{recipe.decode()}@{version.decode()}"))
+            try:
+                found.append(_route(execution, *rows[2 * n : 2 * n + 2]))
+            except Malformed as error:
+                found.append(error)
         return found
+
+
+def _route(execution: str, raw: Any, code: Any) -> tuple[Record | None, str]:
+    for failure in (raw, code):
+        if isinstance(failure, redis.ResponseError):
+            raise Malformed(f"execution {execution}: it cannot be read ({failure}); the bytes are kept")
+        if isinstance(failure, Exception):
+            raise failure
+    recipe, version = code
+    if raw is None or recipe is None:
+        return None, ""
+    return unpack(raw, f"execution {execution}"), f"{recipe.decode()}@{version.decode()}"

@@ -45,7 +45,9 @@ class SlotLeases:
         self.ticket: str | None = None
 
     def claim(self, *, popped: bool = False, target: str | None = None) -> Grant | None:
-        """Claim the best waiting route of the slot's queue; `popped`: its ticket has just woken the slot.
+        """Claim the best waiting route of the slot's queue, or else of another that fits here.
+
+        `popped`: a ticket has just woken the slot.
 
         `target` claims by name instead, wherever it waits and whatever it needs: a route, or for
         `instance/execution/recipe` whichever route of the execution can be acted on.

@@ -133,11 +133,7 @@ class ParkedWork:
             except Malformed as error:
                 yield route, error
         routes = [route_member(*member) for member in members]
-        try:
-            found: list[tuple[Record | None, str] | Malformed] = [*self._executions.routes(members)]
-        except Malformed:
-            # One of them; read them singly to know which.
-            found = [self._read(member) for member in members]
+        found = self._executions.routes(members)
         for route, (_, execution, capability), read in zip(routes, members, found, strict=True):
             match read:
                 case Malformed():
@@ -146,12 +142,6 @@ class ParkedWork:
                     yield route, None
                 case (record, recipe):
                     yield route, _wanted_by(execution, capability, record, recipe)
-
-    def _read(self, member: tuple[str, str, str]) -> tuple[Record | None, str] | Malformed:
-        try:
-            return self._executions.routes([member])[0]
-        except Malformed as error:
-            return error
 
 
 class _Page:
@@ -190,14 +180,13 @@ class _Page:
                 self.parked += 1
                 return
             self._told.add(wanted)
-        lacking = wanted if not candidates else None
         try:
             answer = self._duties.place(
                 self._leader,
                 route,
                 candidates,
                 registry=self._view.revision,
-                unmet=None if lacking is None else self._unmet(route, lacking),
+                unmet=self._unmet(route, wanted) if wanted and not candidates else None,
             )
         except Malformed as error:
             self._complain(route, error)

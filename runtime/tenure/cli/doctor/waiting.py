@@ -135,19 +135,7 @@ def _read_all(store: Store, routes: Sequence[str]) -> Iterator[tuple[str, Read]]
     named = [route for route in routes if route.count("/") > 1]
     for first in range(0, len(named), _PAGE):
         page = named[first : first + _PAGE]
-        try:
-            yield from zip(page, store.executions.routes([split_member(one) for one in page]), strict=True)
-        except Malformed:
-            # One of them; read singly to know which.
-            for route in page:
-                yield route, _read(store, route)
-
-
-def _read(store: Store, route: str) -> Read:
-    try:
-        return store.executions.routes([split_member(route)])[0]
-    except Malformed as error:
-        return error
+        yield from zip(page, store.executions.routes([split_member(one) for one in page]), strict=True)
 
 
 def judge_headers(survey: HeaderSurvey) -> Iterator[Finding]:

@@ -90,9 +90,13 @@ end
 -- queue is set aside, or those behind would wait for an upgrade that may never come.
 local PASSED_BY = 20
 
+-- Whether the holder's session takes work; one that drains does not.
+local function is_ready(holder)
+  return redis.call('HGET', Key.session(holder.session), 'state') == Session.ready
+end
+
 -- The best waiting route of the holder's queue, leased. Entries that are not true any more are dropped.
 local function claim_best(holder, popped)
-  if redis.call('HGET', Key.session(holder.session), 'state') ~= Session.ready then return nil end
   local passed = 0
   for _ = 1, 50 do
     local route = redis.call('ZRANGE', Key.waiting(holder.queue), passed, passed)[1]
@@ -123,7 +127,6 @@ end
 -- with nothing else to do takes it rather than rest. What idle slots of that queue are about to take is left to them.
 local BORROWED_FROM = 10
 local function borrow(holder)
-  if redis.call('HGET', Key.session(holder.session), 'state') ~= Session.ready then return nil end
   for _, queue in ipairs(redis.call('SMEMBERS', Key.queues())) do
     if queue ~= holder.queue then
       local first = redis.call('SCARD', Key.queue_idle(queue))
@@ -142,7 +145,7 @@ local function borrow(holder)
 end
 
 local function claim_or_rest(holder, popped)
-  local granted = claim_best(holder, popped) or borrow(holder)
+  local granted = is_ready(holder) and (claim_best(holder, popped) or borrow(holder)) or nil
   if not granted then redis.call('SADD', Key.queue_idle(holder.queue), holder.life) end
   return granted
 end

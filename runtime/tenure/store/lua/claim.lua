@@ -1,4 +1,5 @@
--- Claim the best waiting route of a queue for a slot that was idle, or one by name, wherever it waits.
+-- Claim for a slot that was idle: the best waiting route of its queue, or else of another that fits here; or one by
+-- name, wherever it waits.
 --
 -- By name is not by fit: whoever asks for a route it lacks something for hands it off.
 --
@@ -30,7 +31,7 @@ local function claimable(instance, execution, capability)
 end
 
 local function claim_named(route)
-  if redis.call('HGET', Key.session(a.session), 'state') ~= Session.ready then return nil end
+  if not is_ready(a) then return nil end
   local instance, execution, asked = split(route)
   if not instance or not header_of(instance, execution) then return nil end
   local capability, record = claimable(instance, execution, asked)

@@ -16,7 +16,7 @@
 --             handoff: {reason, allocation, mismatches, event}, with suspend or yield: what is opened is handed off
 --             complete, result | fail, error | block, error
 --           values: recorded values of the frame (`run.now`)      ordinals: how many the frame has used
---           claim: whether to take the queue's best route when nothing was granted
+--           claim: whether to take what waits when nothing was granted
 -- returns   "stepped" with recipe_token, run (the grant of B), grant (other work), ended: the status reached,
 --             published: whether a demand was handed off
 --           "lease_lost": nothing was changed    "frame_lost": the task is settled, the frame is void
@@ -223,8 +223,7 @@ else
     recipe = load(i, e, Recipe)
     local here = false
     for _, candidate in ipairs(recipe.candidates or {}) do here = here or candidate[1] == a.queue end
-    local ready = redis.call('HGET', Key.session(a.session), 'state') == Session.ready
-    if a.claim and here and ready and not outranked(a.queue, header.band) then
+    if a.claim and here and is_ready(a) and not outranked(a.queue, header.band) then
       lease_recipe(i, e, recipe, a)
       result.grant = describe(i, e, Recipe, recipe)
     else
